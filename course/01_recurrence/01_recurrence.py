@@ -836,12 +836,11 @@ display(
 
 # %% [markdown]
 # **At lag 40, a set start helps both the plain network and the LSTM.** In these fifteen runs the
-# plain network's mean is 30 % as PyTorch starts it and 70 % from either set start (in other
-# fifteens 36 to 46 % and 50 to 87 %); the LSTM is at chance in all against 76 %. All GRU runs are
-# right in 97.9 % or more from either start, but not at every rate: with half-open gates it is
-# reliable from 0.08 on (at 0.04, 15 of 23 further runs were right in 99 %), with its gate open 0.01
-# is enough. From lag 10 on, any start of the plain network beats the LSTM as PyTorch starts it, on
-# average.
+# plain network's mean is 30 % as PyTorch starts it and 70 % from either set start; the LSTM is at
+# chance in all against 76 %. All GRU runs are right in 97.9 % or more from either start, but not at
+# every rate: with half-open gates it is reliable from 0.08 on (at 0.04, 15 of 23 further runs were
+# right in 99 %), with its gate open 0.01 is enough. From lag 10 on, any start of the plain network
+# beats the LSTM as PyTorch starts it, on average.
 #
 # Section 6 predicts which start is better for these two, but not for the GRU: as PyTorch starts it,
 # little comes back over a lag of 40, and it learns all. Nor the better kind: as PyTorch starts
@@ -850,9 +849,7 @@ display(
 #
 # **What this does not show.**
 #
-# - That the others never learn it. After 600 steps at lag 40 the plain network as
-#   PyTorch starts it is right in 35 to 50 % on average; the LSTM is still
-#   at chance.
+# - That the others never learn it: these are 150 steps. Other fifteen runs give other means.
 # - That these are the best rates. They are a factor of two apart, and three runs chose.
 # - That 1.1 or a bias of 4 are the best starts. They were chosen because this task asks for memory
 #   and nothing else.
