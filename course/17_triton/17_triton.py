@@ -510,7 +510,7 @@ if ready(vector_add, copy_strided, matmul, fused_cross_entropy):
 # so in 38 of 40; the other two were a little worse than single letters.
 
 # %% [markdown]
-# ## 9 · Experiment: what does fusion save?
+# ## 9 · Experiment: what does one reading save?
 #
 # Three softmaxes: yours with one reading of a row, yours with two, and one below that reads a row
 # three times, for maximum, sum and weights. Each is run on 4 rows, with five draws of the scores;

@@ -528,8 +528,8 @@ if ready(grad_keys_values):
 # - **`exp2` and `LOG2E`**, as in chapter 18; the factor waits until it can be fused.
 # - **`MASKED`.** Called once for whole tiles and once for those that an edge cuts. A query behind
 #   the end gets the LSE $\infty$, so that its weights are 0.
-# - **`dq_ptr`.** Both forms are in one kernel: `flash_attention(…, deterministic=False)` passes
-#   $dQ$ and adds with atomics, otherwise it is `None`, and a second pass sums it.
+# - **`dq_ptr`.** Both forms are in one kernel: `flash_attention(…, deterministic=False)` may pass
+#   $dQ$ and add with atomics, otherwise it is `None`, and a second pass sums it.
 # - **`delta`** (in `flash_delta_kernel`) also takes a gradient of the LSE: it is subtracted there,
 #   because the LSE's derivative by a score is the weight itself.
 
@@ -537,11 +537,12 @@ if ready(grad_keys_values):
 # ## 9 · Where this breaks
 #
 # **Gradients of gradients.** Kernels make $dQ$, $dK$ and $dV$; autograd knows nothing of how. Ask
-# for a second derivative, and there is none.
+# for a second derivative, and there is none, or, behind another layer, a wrong one without an
+# error.
 #
 # **Queries without keys.** With $T > S$ and a causal mask, the first queries see nothing. Chapter
 # 18's kernel makes their rows an average of hidden values and empty places (zeros), or NaN;
-# gradients here are those of zeros.
+# gradients here are those of zeros, or NaN.
 #
 # **Heads of other widths, dropout.** Widths other than powers of two need a mask along $d$. Dropout
 # needs the same random numbers both ways.
