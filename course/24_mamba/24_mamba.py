@@ -609,7 +609,7 @@ if ready(MambaBlock, mamba_step):
 # It has learned the look of the documentation: words, quotes, brackets. It does not know what it
 # says. How well does it predict the tenth that it was not trained on? As baselines, take two
 # tables that count in the other nine tenths what followed each string of characters: of four, mixed
-# with shorter ones in a simple way, and of five, mixed as Kneser and Ney (1995) do.
+# with shorter ones in a simple way, and of five, with the counts of Kneser and Ney (1995).
 
 # %%
 if ready(MambaBlock, mamba_step):
@@ -737,8 +737,8 @@ for task in mamba_arms.TASKS:
 #
 # **What it shows.** At 64 tokens the selective arm and attention solve both tasks in every run. The
 # arm "fixed" learns both in part and is near chance (12 % and 7 %) at 1,024; the gate does not help
-# it. With four times the steps the arm "fixed" solves both at 64 in all runs (copying: 97 % up) and
-# then falls: 15–52 % at 256, 7–20 % at 1,024.
+# it. With four times the steps the arm "fixed" solves both at 64 in all runs (copying: 97 % up),
+# but not at 1,024: 6–27 %.
 #
 # In copying at 1,024 no arm is right in every run. In induction attention falls to 15–61 % there
 # (with rate 0.02, to 49–99 %). Without positions it keeps 97–100 %. In copying it learns
