@@ -291,7 +291,7 @@ if ready(ragged_flash, flash_lse):
 #
 # <!-- exercise: causal_flash -->
 #
-# **Why.** Under a causal mask nearly half of the tiles are dark, with a window nearly all. A mask
+# **Why.** Under a causal mask nearly half of the tiles are dark, with a short window most. A mask
 # alone gives the right answer and saves nothing. What saves is a loop that begins later and ends
 # earlier.
 #
@@ -453,7 +453,7 @@ if ready(flash_lse, causal_flash):
 # no more.
 # Where the window reaches all keys and one program has all queries, there is nothing to skip.
 #
-# **Is the loop worth it?** The strongest simple rival is `one_tile`: no running maximum, no
+# **Is the loop worth it?** A simple rival is `one_tile`: no running maximum, no
 # correction, and with as many queries a program it moves just as few bytes. What it needs is room
 # for a row of scores. Ask the compiler, for 64 queries of width 64:
 
