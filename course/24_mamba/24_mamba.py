@@ -629,10 +629,11 @@ if ready(MambaBlock, mamba_step):
     print(f"the second table is ahead of Mamba on {(better < mine).sum()} of {len(rows)} pieces")
 
 # %% [markdown]
-# Mamba is ahead of the first table and behind the second, by less than a tenth of a bit each. The
+# With the text of Python 3.11, on which it was trained, Mamba is ahead of the first table and
+# behind the second, by less than a tenth of a bit each (other versions have other texts). The
 # second holds more numbers than Mamba: 91,000 different strings of six characters. All three look
 # better than they are: 22 % of these characters stand in the nine tenths too, in stretches of 40 or
-# more (rules and blanks, mostly). On the rest Mamba needs 2.26 bits and the tables 2.37 and 2.18.
+# more (rules and blanks, mostly).
 
 # %% [markdown]
 # ### Inside: what each character did
@@ -736,7 +737,7 @@ for task in mamba_arms.TASKS:
 # </details>
 #
 # **What it shows.** At 64 tokens the selective arm and attention solve both tasks in every run. The
-# arm "fixed" learns both in part and is near chance (12 % and 7 %) at 1,024; the gate does not help
+# arm "fixed" is near chance (12 % and 7 %) at 1,024; the gate does not help
 # it. With four times the steps the arm "fixed" solves both at 64 in all runs (copying: 97 % up),
 # but not at 1,024: 6–27 %.
 #
@@ -752,9 +753,9 @@ for task in mamba_arms.TASKS:
 #   with 0.02 instead of 0.01 the LSTM keeps 50–86 % of copying there, the selective arm 12–97 %.
 # - Anything about large models: these have about 8,000 numbers and 300 to 600 steps.
 #
-# > **Takeaway.** With Δ, $b$ and $c$ constant, these tasks are lost at 16 times the trained length,
-# > with a gate or without. Mixing that depends on the input can; how far depends on the run, the
-# > rate and the position code.
+# > **Takeaway.** With Δ, $b$ and $c$ constant, no run here learned these tasks for 16 times the
+# > trained length, with a gate or without. Where mixing depends on the input, some did; how far
+# > depends on the run, the rate and the position code.
 
 # %% [markdown]
 # ## 7 · Where it breaks
