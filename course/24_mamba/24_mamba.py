@@ -15,9 +15,9 @@ widgets.what_is_kept()
 # lets all the noise in, and a long one forgets the symbols.
 #
 # In this picture noise writes as much as a symbol. A model with one step size could learn to write
-# nothing for noise (tick the box), but it cannot stop time: the same three symbols then leave
-# another state at another spacing. In the second picture each token chooses its own step, and noise
-# chooses 0. Now the spacing makes no difference.
+# nothing for noise (tick the box), but where it forgets it cannot stop time: the same three symbols
+# then leave another state at another spacing. In the second picture each token chooses its own
+# step, and noise chooses 0. Now the spacing makes no difference.
 #
 # The models of chapter 23 are the first picture: their step size Δ is a constant. **Mamba** (Gu and
 # Dao 2023) is the second one, learned from data. In this chapter you write all of it: the
@@ -65,7 +65,7 @@ torch.set_printoptions(precision=3, sci_mode=False)
 #
 # <!-- exercise: selective_copy_data -->
 #
-# **Why.** To see whether a model can choose, take a task in which a fixed rule is of little use. In
+# **Why.** To see whether a model can choose, take a task in which no fixed distance helps. In
 # *selective copying* $M$ symbols stand at random places in noise, and at the end the model must
 # repeat them in order. Because the places differ from text to text, the token 20 steps ago may be
 # anything.
@@ -447,10 +447,10 @@ if ready(causal_conv1d):
 from attend_solutions.mamba import MambaBlock
 
 # %% [markdown]
-# **What you should see.** Around your block stand an embedding, norms and residual sums. It learns
-# *induction* in 100 steps: token 0 stands a few times in random tokens, always followed by the same
-# token; at the end stands a 0 again, and the model must say what follows. It trains on texts of 64
-# tokens, and then reads longer ones. This takes 5 to 20 seconds.
+# **What you should see.** Around your block stand an embedding, norms and residual sums. With this
+# seed it learns *induction* in 100 steps: token 0 stands a few times in random tokens, always
+# followed by the same token; at the end stands a 0 again, and the model must say what follows. It
+# trains on texts of 64 tokens, and then reads longer ones. This takes 5 to 20 seconds.
 
 
 # %%
@@ -813,10 +813,10 @@ if ready(selective_scan):
 
 # %% [markdown]
 # Up to 12 pairs the cache is exact, while the state errs as soon as two keys are not at a right
-# angle: over many runs its error is about $(n - 1) / (n - 1 + N)$. With more pairs the cache
-# has lost the oldest altogether, while the state knows a little of all. They are equal between 32
-# and 64 pairs, when both have lost two thirds or more. So with random keys, at equal bytes,
-# attention wins while what you need fits its cache.
+# angle: over many runs its error is about $(n - 1) / (n - 1 + N)$. With more pairs the cache has
+# lost the oldest altogether, while the state knows a little of all. They are equal between 32 and
+# 64 pairs, when both have lost two thirds or more. So with random keys read as they are, at equal
+# bytes, attention wins while what you need fits its cache.
 #
 # With orthogonal keys the state is exact up to 16 pairs, four more than the cache, which has then
 # lost about a quarter. A trained model may choose its keys, and what to forget. But no choice makes
