@@ -265,7 +265,7 @@ WRONG = {
     "NaN in both results": (
         ATTENTION,
         _unsafe,
-        "numbers are large (above 100). There, each of output and weights holds NaN.",
+        "numbers are large in size (above 100). There, each of output and weights holds NaN.",
     ),
     "large only": (
         SOFTMAX,

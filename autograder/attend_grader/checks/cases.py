@@ -387,5 +387,5 @@ def _of_numbers(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, boo
         found[f"{name} holds a negative number"] = bool((values < 0).any())
         found[f"{name} holds no negative number"] = name in by_name and bool((values >= 0).all())
     for limit in LARGE:
-        found[f"numbers are large (above {limit:g})"] = top > limit
+        found[f"numbers are large in size (above {limit:g})"] = top > limit
     return found

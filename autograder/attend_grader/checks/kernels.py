@@ -92,7 +92,7 @@ def clean_memory(name: str, cases: Cases, *, points: int = 1) -> Property:
     return Property(name, points, test)
 
 
-ONCE = "What is needed: each number is loaded once, and each result stored once."
+ONCE = "What is needed: each program loads each of its numbers once, and stores each result once."
 """What most kernels need to move."""
 
 

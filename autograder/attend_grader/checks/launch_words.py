@@ -21,12 +21,18 @@ def told(event: Mapping[str, Any]) -> Miss:
         case "outside read" | "outside write":
             verb = "reads" if event["kind"] == "outside read" else "writes"
             text = f"{who} {verb} {elements} {_where(event)} ({line})."
+            gaps = buffer != NO_ARGUMENT and not event["first"]
             cause = "The interpreter forgives it, a GPU does not. " + (
                 "Nothing of this access lies inside: look at its offsets, then at the grid."
                 if event["whole"]
                 else "Where its offsets are right, it needs a mask that is False for each index "
                 "that is not one of the buffer's."
             )
+            if gaps:
+                cause = (
+                    "Other numbers lie there, and a GPU says nothing. Look at the strides, then at "
+                    "the mask."
+                )
         case "unwritten read":
             text = (
                 f"{who} reads {elements} of {buffer}, first {buffer}{event['first']}, before any "
@@ -147,7 +153,10 @@ def idle(launch: Mapping[str, Any], left: str = "") -> Miss:
         f"{_programs(launch['idle'][:1])[0]}"
     )
     if left:  # then it is not the grid that is too large
-        cause = "All their places are masked out, and others are left: look at the offsets."
+        cause = (
+            "They return early, or all their places are masked out, and others are left: look at "
+            "the offsets, and at who returns."
+        )
         return Miss(f"{text}.", cause=cause, topic="idle")
     return Miss(
         f"{text}: the grid is larger than the work.",

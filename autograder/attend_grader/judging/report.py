@@ -162,7 +162,7 @@ class Report:
             names = ", ".join(self.fix_first)
             text = f"Correct once these are fixed: {names} (no points lost here)."
             if self.status != "passed":
-                text = f"Checked with the course's own {names}, as yours has a slip: fix that too."
+                text = f"Checked with the course's own {names}: yours is missing or has a slip."
             remarks.append(("fix_first", text))
         if self.printed:
             remarks.append(("printed", f"Your function printed: {self.printed.strip()[:200]}"))

@@ -100,7 +100,7 @@ SLIPS = (
     Slip(
         "rows a block apart",
         ("tl.program_id(0) * columns", "tl.program_id(0) * BLOCK"),
-        "Row r begins at r · BLOCK. It begins at r · columns: rows lie one behind the other.",
+        "Row r begins at r · BLOCK. It should begin at r · columns: rows lie one behind the other.",
     ),
     Slip(
         "every program does the first row",

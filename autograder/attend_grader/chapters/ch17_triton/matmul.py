@@ -135,9 +135,10 @@ SLIPS = (
         "`block` is not used: with larger tiles each number would be loaded less often.",
     ),
     Slip(
-        "no mask on the store",
+        "the store is not masked at every edge",
         ("element_ty), mask=inside)", "element_ty))"),
-        "The store has no mask: tiles at the edges write into the next row, and past the end.",
+        "The store has no mask, or one that leaves out rows or columns: tiles at the edges write "
+        "into the next row, or past the end.",
     ),
 )  # fmt: skip
 

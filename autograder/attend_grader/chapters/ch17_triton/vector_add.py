@@ -67,7 +67,7 @@ SLIPS = (
     Slip(
         "programs one element apart",
         (HERE, "tl.program_id(0) + tl.arange(0, BLOCK)"),
-        "Program p begins at element p, so blocks overlap. It begins at p * BLOCK.",
+        "Program p begins at element p, so blocks overlap. It should begin at p * BLOCK.",
     ),
     Slip(
         "last element left out",

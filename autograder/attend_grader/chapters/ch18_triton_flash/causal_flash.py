@@ -129,7 +129,7 @@ SLIPS = (
         "tiles after the diagonal are read",
         (STOP, "stop = S"),
         "Tiles after the last query's place are read, though no query of the program may see them. "
-        "End the loop at min(S, place + BLOCK_T); then look at its beginning, too.",
+        "End the loop at min(S, the first query's place + BLOCK_T); then see its beginning, too.",
     ),
     Slip(
         "skipped, but not masked",

@@ -86,10 +86,11 @@ SLIPS = (
         "far below 0, each weight is 0, and 0 / 0 is not a number. Hide the scores first.",
     ),
     Slip(
-        "a maximum of at least 0",
+        "a maximum that is none of the query's scores",
         ('tl.full((BLOCK_T,), -float("inf"), tl.float32)', "tl.zeros((BLOCK_T,), tl.float32)"),
-        "The running maximum counts a 0 that is no key's score: it begins at 0, or an empty place "
-        "is in it. Where all scores lie far below 0, each weight is 0, and 0 / 0 is not a number.",
+        "The running maximum counts a number that is none of this query's scores: it begins at 0, "
+        "an empty place is in it, or axis=1 is missing. Where all scores of the query lie far "
+        "below it, each weight is 0, and 0 / 0 is not a number.",
     ),
     Slip(
         "hidden by the number of queries",

@@ -189,7 +189,7 @@ SLIPS = (
     Slip(
         "the gate after the norm",
         ("self.norm(y * functional.silu(z))", "self.norm(y) * functional.silu(z)"),
-        "The gate comes after the norm. Here the norm takes what the gate has let through: "
+        "Your gate comes after the norm. The norm should take what the gate has let through: "
         "norm(y · SiLU(z)).",
     ),
     Slip(
