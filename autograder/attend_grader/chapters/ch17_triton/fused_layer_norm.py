@@ -168,7 +168,7 @@ SLIPS = (
     Slip(
         "the deviation in place of its inverse",
         ("tl.store(rstd_ptr + row, rstd)", "tl.store(rstd_ptr + row, 1.0 / rstd)"),
-        "The third result is the deviation. It should be 1 / deviation: what rows are multiplied by.",
+        "The third result is the deviation. It should be 1 / deviation, which multiplies a row.",
     ),
     Slip(
         "sums in float16",
