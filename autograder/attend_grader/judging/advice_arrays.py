@@ -61,6 +61,11 @@ def about_shapes(error: CallError, line: str) -> str:
         return (
             "a mask in brackets must have the array's own shape; np.where(mask, a, b) broadcasts."
         )
+    if error.type == "IndexError" and re.search(r"index -\d+ is out of bounds", text):
+        return (
+            "an index is before the first place of its axis: −1 is the last one. A huge negative "
+            "one is what NaN becomes as a whole number."
+        )
     if error.type == "IndexError" and "out of bounds" in text:
         return "an index is past the end of its axis: the last one is the axis's length minus 1."
     return ""

@@ -14,6 +14,7 @@ from attend_grader.checks.compare import as_array
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
 from attend_grader.checks.symptoms import symptom
+from attend_grader.checks.trials import KEPT
 from attend_grader.checks.wording import MARKED, corrected
 from attend_grader.inside.settings import usual_settings
 from attend_grader.judging.diagnose import diagnose, shows
@@ -84,6 +85,8 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
         findings = found or findings
     earned = sum(f.earned for f in findings)
     related = None if passed or name else _symptom(chosen, exercise, seed)
+    if related and KEPT not in related and any(KEPT in finding.reason for finding in findings):
+        related = None  # what was written over an earlier result may be what came back
     if related and _gradients_only(findings):
         related = related.replace(MARKED, "; gradients are not, as marked below.")
     elif related and _values_are_wrong(exercise, findings):

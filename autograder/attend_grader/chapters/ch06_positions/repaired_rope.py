@@ -170,7 +170,7 @@ SLIPS = (
         "halves, as in apply_rope: keep the angles as they were and repair the partner.",
     ),
     Slip(
-        "angles changed instead of partners",
+        "angles changed, where one of the two had to",
         (LAID_OUT, "angles = angles.repeat_interleave(2, dim=-1)"),
         "Now the partners are halves, but the angles are laid out for neighbours, (θ_0, θ_0, θ_1, "
         "θ_1, …). One of the two had to change, not both.",
