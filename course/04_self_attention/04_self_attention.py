@@ -19,7 +19,7 @@ widgets.the_cheat()
 # It takes about two hours. You need Python, a little NumPy, and the idea of attention: weights from
 # scores, then a weighted mean (chapter 03). `check(...)` says what is wrong, `hint(...)` helps, and
 # `solution(...)` shows the course's answer. A cell that needs a function you have not written yet
-# says so.
+# says so. With float32, results to 10⁻⁵ are enough.
 
 # %%
 import numpy as np

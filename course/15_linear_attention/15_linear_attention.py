@@ -34,7 +34,7 @@ widgets.matrix_memory()
 #
 # It takes about two and a half hours with the experiments; you need chapter 03 and a little NumPy.
 # Below each exercise `check(...)` says what is right and what is not, `hint(...)` gives up to three
-# hints, and `solution(...)` shows the course's answer.
+# hints, and `solution(...)` shows the course's answer. With float32, results to 10⁻⁵ are enough.
 #
 # | letter | is | | letter | is |
 # |---|---|---|---|---|

@@ -28,7 +28,7 @@ display(widgets.score_memory())
 # hours; you need chapter 03 (`softmax`, and the gradient of attention).
 #
 # **How it works.** Fill in a function, run `check(...)` below it; `hint(...)` gives up to three
-# hints, `solution(...)` the course's own answer.
+# hints, `solution(...)` the course's own answer. With float32, results to 10⁻⁵ are enough.
 #
 # | letter | counts | | name | is |
 # |---|---|---|---|---|

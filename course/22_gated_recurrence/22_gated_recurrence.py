@@ -34,7 +34,7 @@ widgets.fading_memory()
 #
 # It takes about two and a half hours; you need chapter 15 and a little NumPy. Below each exercise
 # `check(...)` says what is right and what is not, `hint(...)` gives up to three hints, and
-# `solution(...)` shows the course's answer.
+# `solution(...)` shows the course's answer. With float32, results to 10⁻⁵ are enough.
 #
 # | letter | counts | | letter | is |
 # |---|---|---|---|---|

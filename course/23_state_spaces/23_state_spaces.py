@@ -23,7 +23,7 @@ widgets.curve_memory()
 # It takes about three hours, two of them in the exercises; the last exercise is hard and may be
 # left out. You need NumPy, matrices and complex numbers. Below each exercise, `check(...)` says
 # what is right, what is not, and why; `hint(...)` helps; `solution(...)` shows the course's answer,
-# after asking.
+# after asking. With float32, results to 10⁻⁵ are enough.
 #
 # | letter | is | | letter | is |
 # |---|---|---|---|---|

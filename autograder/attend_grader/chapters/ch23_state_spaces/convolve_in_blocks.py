@@ -24,7 +24,7 @@ def case(rng: np.random.Generator, taps: int, length: int, block: int) -> Call:
 
 
 def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
-    for taps, length, block in (*SIZES, (90, 200, 30), (300, 300, 64)):
+    for taps, length, block in (*SIZES, (90, 200, 30), (300, 300, 64), (5000, 6000, 3000)):
         yield f"{taps} taps, {length} tokens in blocks of {block}", case(rng, taps, length, block)
     x = np.array([2.0, -2.0, 0.0, 3.0, 1.0, -1.0, 0.0, 0.0, 4.0])
     yield "blocks whose sum is 0", Call((normal(rng, 3), x, 2))
