@@ -67,7 +67,7 @@ SLIPS = (
     Slip(
         "repeats taken for the number of heads",
         (JOINED, "x.repeat_interleave(max(repeats // groups, 1), dim=1)"),
-        "`repeats` is taken for the heads in all. Expected are `repeats` copies of each head: G·repeats.",
+        "`repeats` is taken for the heads in all. Expected are `repeats` of each: G·repeats.",
     ),
     Slip(
         "copies on an axis of their own",

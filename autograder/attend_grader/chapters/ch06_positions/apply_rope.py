@@ -198,7 +198,7 @@ SLIPS = (
     Slip(
         "angles in float32",
         (ANGLES, ANGLES.replace("double", "float")),
-        "Near 0 all is right, but far out digits are lost: the angles were rounded to float32. "
+        "Digits are lost, more of them farther out: the angles were rounded to float32. "
         "Make them in float64, take sine and cosine, and only then convert to x.dtype.",
     ),
     Slip(

@@ -147,8 +147,8 @@ SLIPS = (
     Slip(
         "as many shared as exact",
         ("share * (one_side - exact)", "share * exact"),
-        "The logarithm is multiplied by the number of exact buckets. Those that are left to share "
-        "are one side's minus the exact ones: one more where the side is odd.",
+        "Where the buckets of a side are odd, far keys come into too low a one. The exact buckets "
+        "are side // 2, a whole number; those left to share are one side's minus these: one more.",
     ),
     Slip(
         "the logarithm spread too wide",

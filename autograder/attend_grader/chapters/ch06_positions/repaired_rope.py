@@ -129,7 +129,7 @@ def _types(subject: Subject, probe: Probe) -> None:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Unordered, heads, T = D, one pair, positions for each sequence, far out, float64."""
+    """Unordered, heads, T = D, one pair, one token, places for each sequence, far out, float64."""
 
     def where(*shape: int) -> Tensor:
         return torch.from_numpy(rng.integers(1, 40, shape))
@@ -145,7 +145,8 @@ def draws(rng: np.random.Generator) -> list[Call]:
         Call((*both(2, 2, 3, 6), where(2, 1, 3), rates(6))),
         Call((*both(3, 64), FAR + where(3), rates(64))),
         Call((*(x.double() for x in both(3, 4)), FAR + where(3), rates(4))),
-        Call((*both(1, 2), where(1), rates(2))),
+        Call((*both(3, 2), where(3), rates(2))),
+        Call((*both(1, 6), where(1), rates(6))),
         Call((normal(rng, 4, 3, 6), normal(rng, 2, 3, 6), where(3), rates(6))),
         Call((normal(rng, 2, 4, 3, 6), normal(rng, 2, 1, 3, 6), where(2, 1, 3), rates(6))),
     ]
@@ -184,8 +185,8 @@ SLIPS = (
     Slip(
         "angles in float32",
         (ANGLES, ANGLES.replace("double", "float")),
-        "Near 0 all is right, but far out digits are lost: the angles were made in float32. That "
-        "line of the colleague's was right.",
+        "Digits are lost, more of them farther out: the angles were made in float32. That line of "
+        "the colleague's was right.",
     ),
     Slip(
         "angles in the dtype of q",

@@ -119,7 +119,7 @@ SLIPS = (
     Slip(
         "angles in float32",
         (ANGLES, "positions[:, None].float() * angular_frequencies(width, base).float()"),
-        "Near 0 all is right, but far out digits are lost: the angles were rounded to float32. "
+        "Digits are lost, more of them farther out: the angles were rounded to float32. "
         "Multiply in float64, take sine and cosine, and only then convert.",
     ),
 )

@@ -70,7 +70,7 @@ SLIPS = (
         "`mix` multiplies the token before. It is the share of the token itself.",
     ),
     Slip(
-        "shifted towards the end",
+        "shifted the wrong way",
         (BEFORE, "np.concatenate([x[..., 1:, :], last[..., None, :]], axis=-2)"),
         "Each token is mixed with the one after it, so the model sees the future.",
     ),

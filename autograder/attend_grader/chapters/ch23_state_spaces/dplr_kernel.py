@@ -75,22 +75,22 @@ SLIPS = (
     Slip(
         "without the outer product",
         (SUM, "cb"),
-        "Right where p = 0 only: the second term is missing, which the outer product makes.",
+        "Right where p = 0: the second term is missing, which the outer product makes.",
     ),
     Slip(
         "the correction is added",
         (SUM, "cb + w * cp * pb / (1 + w * pp)"),
-        "Right where p = 0 only: the second term has the wrong sign. It is subtracted.",
+        "Right where p = 0: the second term has the wrong sign. It is subtracted.",
     ),
     Slip(
         "the divisor's sign",
         ("(1 + w * pp)", "(1 - w * pp)"),
-        "Right where p = 0 only: the divisor is 1 − w ⟨p*, p⟩ here. It should be 1 + w ⟨p*, p⟩.",
+        "Right where p = 0: the divisor is 1 − w ⟨p*, p⟩ here. It should be 1 + w ⟨p*, p⟩.",
     ),
     Slip(
         "both signs of the correction",
         (SUM, "cb + w * cp * pb / (1 - w * pp)"),
-        "Right where p = 0 only: both signs of the second term are exchanged, as if A were "
+        "Right where p = 0: both signs of the second term are exchanged, as if A were "
         "Λ + p p*. It is subtracted, and divided by 1 + w ⟨p*, p⟩.",
     ),
     Slip(
