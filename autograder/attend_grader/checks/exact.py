@@ -97,6 +97,8 @@ class Exact:
         allowed = self._allowed(want)
         for index, (a, b) in enumerate(zip(mine, want, strict=True)):
             bad = self._off(a, b, allowed[index])
+            if bad.any() and a.shape != b.shape:
+                return index, (), f"an array of shape {a.shape}", f"the shape {b.shape}"
             if bad.any():
                 far = np.where(bad, np.nan_to_num(_apart(a, b), nan=np.inf), -1.0)
                 place = np.unravel_index(int(np.argmax(far)), far.shape)

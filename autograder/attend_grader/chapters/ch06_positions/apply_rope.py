@@ -220,6 +220,18 @@ def by_rotate_half(x, positions, frequencies):
     return x * angles.cos().to(x.dtype) + turned * angles.sin().to(x.dtype)
 
 
+def by_pairs(x, positions, frequencies):
+    """A loop over pairs, which takes no frequencies that do not fit to the width."""
+    half = x.shape[-1] // 2
+    first, second = [], []
+    for pair in range(half):
+        angle = positions.double() * frequencies[pair].double()
+        cos, sin = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+        first.append(x[..., pair] * cos - x[..., pair + half] * sin)
+        second.append(x[..., pair + half] * cos + x[..., pair] * sin)
+    return torch.stack(first + second, dim=-1)
+
+
 def by_complex_numbers(x, positions, frequencies):
     """One complex product, in float64."""
     half = x.shape[-1] // 2
@@ -264,7 +276,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_rotate_half, by_complex_numbers),
+    alternatives=(by_rotate_half, by_pairs, by_complex_numbers),
     hints=(
         "By which angle is pair i of the token at position p turned? What are the two numbers of "
         "a pair after a turn by that angle?",

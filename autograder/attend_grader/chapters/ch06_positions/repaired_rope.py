@@ -12,7 +12,7 @@ from attend_solutions import positions as solutions
 from attend_solutions.positions import angular_frequencies as rates
 from torch import Tensor
 
-from attend_grader.chapters.ch06_positions.apply_rope import BFLOAT16
+from attend_grader.chapters.ch06_positions.apply_rope import BFLOAT16, by_pairs
 from attend_grader.chapters.ch06_positions.shared import (
     BETWEEN_SLOWED,
     FAR,
@@ -211,6 +211,11 @@ def by_halves(q, k, positions, frequencies):
     return turn(q), turn(k)
 
 
+def both_by_pairs(q, k, positions, frequencies):
+    """A loop over pairs, once for queries and once for keys."""
+    return by_pairs(q, positions, frequencies), by_pairs(k, positions, frequencies)
+
+
 def by_roll(q, k, positions, frequencies):
     """The other half by a roll, and a sign for each number."""
     half = len(frequencies)
@@ -246,7 +251,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives=(by_halves, by_roll),
+    alternatives=(by_halves, by_roll, both_by_pairs),
     hints=(
         "Print `partner` for x = (0, 1, 2, 3), and beside it the order of the angles. Which number "
         "is x_0 paired with, and which angles do the two get?",
