@@ -123,6 +123,10 @@ def logged(subject: Subject, exercise: Exercise) -> list[Case]:
         if each.references != subject.references:
             continue
         call = call_of(each)
+        if each.want is not None:
+            case = _case(exercise, call, each.want, each.outcome)
+            found.append(replace(case, wrong=each.wrong, unsure=False))
+            continue
         right = reference_on(exercise.reference, call)(call)
         if usable(right, infinite=True):  # the card may show it
             found.append(_case(exercise, call, right.value, each.outcome))
@@ -244,6 +248,8 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
         for parameter in listed:
             value = given.get(parameter.name, parameter.default)
             name = parameter.name
+            if value is None:
+                found |= {f"{name} is not 1": True, f"{name} is not zero": True}
             if parameter.kind is parameter.VAR_POSITIONAL:
                 count = sum(value is not None for value in args[listed.index(parameter) :])
                 found[f"a third of {name} is given (None is not counted)"] = count > 2

@@ -56,11 +56,13 @@ def right_values(
     def test(subject: Subject, probe: Probe) -> None:
         for why, call, want in cases(probe.rng):
             outcome = launched(subject, probe, call)
+            wrong = True
             try:
                 if same_types:  # first: the type is why its numbers are coarse
                     _expect_types(outcome.value, want, probe.results)
                 expect_close(outcome.value, want, tolerance, probe.results or "result")
                 _expect_by_kernel(outcome, probe)
+                wrong = False
             except Miss as miss:
                 never = never_written(outcome)
                 if never:
@@ -72,6 +74,8 @@ def right_values(
                 ):
                     miss = Miss(miss.text, miss.evidence, unfilled, "no other")
                 raise miss.on(_given(probe, call), why) from None
+            finally:
+                subject.judged(call, outcome, want, wrong)
 
     return Property(name, points, test)
 

@@ -63,7 +63,7 @@ def call_of(logged: Logged) -> Call:
     made = logged.made
     build = None if made is None else Call(made.args, made.kwargs)
     parameters = None if made is None else made.parameters
-    return Call(logged.args, logged.kwargs, build, parameters, logged.method)
+    return Call(logged.args, logged.kwargs, build, parameters, logged.method, logged.launcher)
 
 
 @dataclass(frozen=True)

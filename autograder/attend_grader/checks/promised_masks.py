@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from attend_grader.checks.calls import (
@@ -22,6 +24,9 @@ from attend_grader.checks.trials import Draws, Trial, form_of, keep_tried, run_t
 
 Tries = list[tuple[str, Call, Outcome]]
 """What is special about a call, the call, and what is right for it."""
+
+NONE = "=None"
+"""How what is special about a call without a mask ends."""
 
 
 def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
@@ -53,7 +58,7 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
             for what, call, want in tries:
                 trial.same(call, want, what, single=single, plain="the right answer")
         for trial, single, tries in {form_of(each[0].call): each for each in tried}.values():
-            _after_all_true(trial, single, tries)
+            _in_turn(trial, single, tries)
         keep_tried(
             len(tried),
             "it gives another mask to calls that your function gets right, and of the "
@@ -63,14 +68,19 @@ def masks(draws: Draws, *, named: tuple[str, ...], hidden_rows: bool) -> Test:
     return test
 
 
-def _after_all_true(trial: Trial, single: bool, tries: Tries) -> None:
-    """The drawn mask after one of True, which must not be remembered for its shape."""
+def _in_turn(trial: Trial, single: bool, tries: Tries) -> None:
+    """Nothing of a mask is remembered: the drawn one after one of True, none after each other."""
     again = Trial(trial.subject, trial.probe, trial.call)
-    before = tries[0][1]
-    if again.bench.error is None and usable(again.bench(before)):
-        want = reference_on(trial.probe.reference, trial.call)(trial.call)
-        what = f"after {tries[0][0]}, the mask again"
-        again.same(trial.call, want, what, single=single, plain="the right answer")
+    asked = [(f"after {tries[0][0]}, the mask again", tries[0][1], replace(trial.call))]
+    none = [(what, call) for what, call, _ in tries if what.endswith(NONE)]
+    for without, (what, before, _) in product(none, tries):
+        if before is not without[1]:
+            asked.append((f"after {what}, {without[0]}", replace(before), replace(without[1])))
+    run_ahead([(again.bench, call) for _, *both in asked for call in both])
+    right = reference_on(trial.probe.reference, trial.call)
+    for what, before, after in asked if again.bench.error is None else ():
+        if usable(again.bench(before)):
+            again.same(after, right(after), what, single=single, plain="the right answer")
 
 
 def _tries(trial: Trial, leaf: Leaf, right: Bench, *, hidden_rows: bool) -> Tries:
@@ -89,7 +99,7 @@ def _tries(trial: Trial, leaf: Leaf, right: Bench, *, hidden_rows: bool) -> Trie
     if hidden_rows:
         nothing = mask[(*(0,) * mask.ndim, ...)]
         tries[f"{leaf.name} of the shape (), False"] = nothing & ~nothing
-    tries[f"{leaf.name}=None"] = None
+    tries[f"{leaf.name}{NONE}"] = None
     calls = {what: replaced(trial.call, {leaf.path: other}) for what, other in tries.items()}
     found = [(what, call, right(call)) for what, call in calls.items()]
     return [(what, call, want) for what, call, want in found if want.error is None]

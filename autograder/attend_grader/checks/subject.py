@@ -104,6 +104,9 @@ class Logged:
         made: how the instance was built that was called.
         references: earlier exercises whose references stood in.
         outcome: what came.
+        launcher: that launched the candidate, a kernel.
+        want: what is right, where a property has said whether the outcome is; else None.
+        wrong: what it said.
     """
 
     args: tuple[Any, ...]
@@ -112,6 +115,9 @@ class Logged:
     made: Made | None
     references: tuple[str, ...]
     outcome: Outcome
+    launcher: str = ""
+    want: Any = None
+    wrong: bool = False
 
 
 @dataclass(frozen=True)
@@ -196,12 +202,18 @@ class Subject:
         method: str | None,
         made: Made | None,
         outcome: Outcome,
+        *judged: Any,
     ) -> None:
         """Remember a small call as it was made: what a card says has to fit to all of them."""
         small = size_of((*args, *kwargs.values())) <= LARGEST_LOGGED
         if small and len(self.log) < MOST_LOGGED:  # a property may write into its arrays later
             again, named = codec.copied(tuple(args)), codec.copied(dict(kwargs))
-            self.log.append(Logged(again, named, method, made, self.references, outcome))
+            self.log.append(Logged(again, named, method, made, self.references, outcome, *judged))
+
+    def judged(self, call: Asked, outcome: Outcome, want: Any, wrong: bool) -> None:
+        """Remember a traced call of a kernel, which would take too long to judge again."""
+        asked = call.args, call.kwargs, call.method, None
+        self._note(*asked, outcome, call.launcher, want, wrong)
 
     def many(
         self,

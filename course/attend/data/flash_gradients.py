@@ -138,13 +138,13 @@ def differing(one: Tensor, other: Tensor) -> int:
     return int((one.view(torch.int32) != other.view(torch.int32)).sum())
 
 
-BY_HEART = "Attention is a weighted mean. Its gradient is made tile by tile."
+BY_HEART = "Attention is a weighted mean, made tile by tile."
 
 
 class Learner:
     """Chapter 07's trained model, which learns one sentence by heart, a step of Adam at a time."""
 
-    def __init__(self, rate: float = 3e-3) -> None:
+    def __init__(self, rate: float = 5e-3) -> None:
         from attend.data.mamba_words import encode
 
         self.reader = Reader()

@@ -129,8 +129,8 @@ SLIPS = (
     Slip(
         "the fewest",
         ("range(heads, 0, -1)", "range(1, heads + 1)"),
-        "You return the smallest number of heads that fits, which is nearly always 1. The most "
-        "are asked for.",
+        "You return the smallest number of heads that fits, which is always 1. The most are asked "
+        "for.",
     ),
     Slip(
         "each head rounded up",

@@ -230,9 +230,9 @@ SLIPS = (
     Slip(
         "absorbed: W_uk turned over before it is cut",
         (UP_KEY, "self.key.weight.T.reshape(self.heads, q.shape[-1], -1)"),
-        "forward is right. In forward_absorbed W_uk is transposed and then cut into heads, which "
-        "mixes their numbers. The stored weight is W_ukᵀ already, and its rows 0 … D-1 belong to "
-        "head 0: cut it as it is, to (heads, D, R).",
+        "forward is right. In forward_absorbed self.key.weight is transposed and then cut into "
+        "heads, which mixes their numbers. Its rows 0 … D-1 belong to head 0: cut it as it is, to "
+        "(heads, D, R).",
     ),
     Slip(
         "absorbed: rows of W_uk in turn",
@@ -256,9 +256,9 @@ SLIPS = (
     Slip(
         "absorbed: W_uk transposed twice",
         ("q @ up_key", "q @ up_key.transpose(-1, -2)"),
-        "forward is right. In forward_absorbed W_uk is transposed once too often: the stored "
-        "weight is W_ukᵀ already. Cut into heads, (H, D, R), it is what the queries are multiplied "
-        "by.",
+        "forward is right. In forward_absorbed the heads of self.key.weight are transposed once "
+        "too often. The stored weight is W_ukᵀ already: cut into heads, (H, D, R), it is what the "
+        "queries are multiplied by.",
     ),
     Slip(
         "absorbed: W_uk read as (R, C)",

@@ -26,6 +26,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     no_chunks,
     one_product,
     qkv,
+    shared_decays,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -50,6 +51,7 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         why = f"a last value of 1e12 that no query reads, chunks of {chunk}"
         yield why, Call((*large_at_last(q, k, v), *rest, chunk))
     yield "3 heads, one decay each", case(rng, 7, 3, 2, 2, lead=(3,))
+    yield from shared_decays(rng, 2)
 
 
 def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

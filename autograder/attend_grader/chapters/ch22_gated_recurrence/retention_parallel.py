@@ -14,7 +14,6 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     INT64,
     REFUSED,
     WHOLE,
-    between,
     faint,
     long_texts,
     loop,
@@ -23,6 +22,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     nearly_gone,
     one_product,
     qkv,
+    shared_decays,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -34,13 +34,7 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     for sizes in ((5, 3, 2), (4, 4, 4), (7, 2, 3), (1, 3, 2)):
         yield f"{sizes[0]} tokens", case(rng, *sizes)
     yield "3 heads, one decay each", case(rng, 5, 3, 2, lead=(3,))
-    for what, decay in (("text", [[0.5], [0.75]]), ("head", [[0.5, 0.75]])):
-        each = np.array(decay)
-        yield (
-            f"2 texts of 2 heads, a decay for each {what}",
-            Call((*qkv(rng, 4, 3, 2, (2, 2)), each)),
-        )
-    yield "2 texts of 3 heads", Call((*qkv(rng, 5, 3, 2, (2, 3)), between(rng, 0.3, 0.95, 3)))
+    yield from shared_decays(rng)
 
 
 def _recurrence(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:

@@ -22,6 +22,7 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
     nearly_gone,
     one_product,
     qkv,
+    shared_decays,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
@@ -53,7 +54,7 @@ def _values(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
 
 def _heads(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "3 heads, one decay each", case(rng, 5, 3, 2, lead=(3,))
-    yield "2 texts of 3 heads", Call((*qkv(rng, 5, 3, 2, (2, 3)), between(rng, 0.3, 0.95, 3)))
+    yield from shared_decays(rng)
 
 
 def _goes_on(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:

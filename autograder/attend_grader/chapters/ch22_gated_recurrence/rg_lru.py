@@ -59,6 +59,12 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     fading = h * keep ** np.arange(1, 301)[:, None]
     given = still, still, still, np.full(3, -3.4), h
     yield "x = 0: 1e-17 is left of an h of 1e12 after 300 tokens", given, (fading, fading[-1])
+    still = np.zeros((2, 1))
+    for exponent in (30.0, 60.0, 300.0):
+        rates = np.log(np.expm1([exponent / 4]))
+        fading = 1e12 * np.exp([[-exponent], [-2 * exponent]])
+        given = still, still, still, rates, np.full(1, 1e12)
+        yield f"x = 0: e^−{exponent:g} of an h of 1e12 is left", given, (fading, fading[-1])
     x, forget, admit, _ = case(rng, 300, 4).args
     given = x, forget, admit, np.array([0.0, 3.0, -4.0, -4.000001]), normal(rng, 4)
     yield "300 tokens, rates of 0, 3 and about −4", given, _by_loop(*given)
@@ -191,7 +197,10 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         ranges={"rates": (-30, 100)},
-        says=("Texts may be long, and channels fast.", "Rounding in 1 − a² does not count."),
+        says=(
+            "Texts may be long, and channels fast.",
+            "Rounding in 1 − a², or of 10⁻¹⁶ in a sigmoid, does not count.",
+        ),
     ),
     properties=(
         worked(

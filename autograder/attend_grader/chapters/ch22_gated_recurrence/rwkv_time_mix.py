@@ -269,6 +269,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         ranges={"k": (-1000, 1000), "rate": AS_DRAWN, "bonus": AS_DRAWN, "state": AS_DRAWN},
+        says=("A sigmoid may be off by 10⁻¹⁶.",),
     ),
     properties=(
         worked(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -77,6 +77,15 @@ def unit_keys(k: Array) -> Array:
 def between(rng: np.random.Generator, low: float, high: float, *shape: int) -> Array:
     """Uniform numbers of two decimals; with no shape an array without axes."""
     return np.asarray(rng.uniform(low, high, shape).round(2))
+
+
+def shared_decays(rng: np.random.Generator, *rest: int) -> Iterator[tuple[str, Call]]:
+    """Two texts of two heads, and the same two decays for each head, and for each text."""
+    two, three = between(rng, 0.3, 0.95, 2), between(rng, 0.3, 0.95, 3)
+    for told, decay in (("head", two), ("head", two[None]), ("text", two[:, None])):
+        args = *qkv(rng, 5, 3, 2, (2, 2)), decay
+        yield f"2 texts of 2 heads, a decay for each {told}, {decay.shape}", Call((*args, *rest))
+    yield "2 texts of 3 heads", Call((*qkv(rng, 5, 3, 2, (2, 3)), three, *rest))
 
 
 def nearly_gone(rng: np.random.Generator, t: int) -> tuple[Array, Array, Array, float]:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from attend_solutions import state_spaces as answers
 
-from attend_grader.chapters.ch23_state_spaces.shared import RELATIVE, changing
+from attend_grader.chapters.ch23_state_spaces.shared import INT64, RELATIVE, changing
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -181,6 +181,7 @@ EXERCISE = Exercise(
         views=True,
         arguments_unchanged=True,
         says=(
+            INT64,
             "The result does not depend on `block`.",
             "A block of less than 1 token raises a ValueError.",
         ),

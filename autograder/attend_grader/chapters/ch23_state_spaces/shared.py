@@ -13,6 +13,9 @@ from attend_grader.checks.exercise import Probe, Property
 from attend_grader.checks.properties import expect_growth, normal
 from attend_grader.checks.subject import Subject
 
+INT64 = "Whole numbers fit into int64, and so do their products."
+"""Said where an answer may multiply integers as they are."""
+
 RELATIVE = Tolerance("relative", 1e-9, "tiny numbers are as exact as others: cases are not all 0")
 
 TURN = np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from attend_solutions import state_spaces as answers
 
-from attend_grader.chapters.ch23_state_spaces.shared import RELATIVE, changing, cost
+from attend_grader.chapters.ch23_state_spaces.shared import INT64, RELATIVE, changing, cost
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
@@ -201,6 +201,7 @@ EXERCISE = Exercise(
             "numpy.lib.stride_tricks.as_strided",
         ),
         says=(
+            INT64,
             "No table of T × T numbers, and no loop over tokens.",
             "A kernel that is not as long as the text raises a ValueError.",
         ),

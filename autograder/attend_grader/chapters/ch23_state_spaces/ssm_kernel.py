@@ -12,6 +12,7 @@ from attend_solutions.state_spaces import expect_system
 from attend_grader.chapters.ch23_state_spaces.shared import (
     CIRCLE,
     DIPS,
+    INT64,
     LINE,
     PEAKS,
     TURN,
@@ -184,7 +185,7 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         ranges={"a_bar": AS_DRAWN},
         says=(
-            "Whole numbers fit into int64, and so do their products.",
+            INT64,
             "Shapes of the system that do not fit raise a ValueError.",
         ),
     ),
