@@ -57,7 +57,7 @@ def tell(launch: dict[str, Any]) -> None:
     except ModuleNotFoundError:  # in the jail nobody reads it
         return
     for event in launch["events"][:4]:
-        print(f"⚠ {launch['kernel']}: {told(event).text}")
+        print(f"⚠ {launch['kernel']}: {told(event, launch['grid']).text}")
 
 
 @dataclass(frozen=True)

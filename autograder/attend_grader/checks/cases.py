@@ -91,6 +91,12 @@ class Case:
         pairs = () if self.wrong else zip(parts(self.got.value), parts(self.want), strict=False)
         return any(numbers(got).dtype != numbers(want).dtype for got, want in pairs)
 
+    @property
+    def other_shape(self) -> bool:
+        """Whether a result has another shape than the right one."""
+        pairs = zip(parts(self.got.value), parts(self.want), strict=False)
+        return any(numbers(got).shape != numbers(want).shape for got, want in pairs)
+
     def leaves(self) -> list[Leaf]:
         """The arrays of the call."""
         return leaves(self.call, self.names)

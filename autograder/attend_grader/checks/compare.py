@@ -254,12 +254,12 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
     if np.isnan(got).any() and not np.isnan(want).any():
         count = int(np.isnan(got).sum())
         return (
-            f"{count} of your values {'is' if count == 1 else 'are'} NaN, as inf − inf, 0 · inf, "
+            f"{count} of these numbers {'is' if count == 1 else 'are'} NaN, as inf − inf, 0 · inf, "
             "0 / 0 and inf / inf are, and roots and logarithms of negative numbers."
         )
     if np.isinf(got).any() and not np.isinf(want).any():
         return (
-            "Some of your values are infinite, as after an overflow, a division by 0 or a "
+            "Some of these numbers are infinite, as after an overflow, a division by 0 or a "
             "logarithm of 0, or from infinite arguments."
         )
     rounded = _rounded(got, want, tolerance)

@@ -35,6 +35,11 @@ VIEWED = 2
 
 EVAL = "after .eval()"
 
+NOTHING = (
+    "your function raised, or gave no finite numbers of the right shape, for all inputs tried here"
+)
+"""Said where no gradient could be compared."""
+
 TIMES = 10_000.0
 LARGE = f"what comes back to the result {TIMES:,.0f} times as large, stored transposed"
 """Said of a backward pass that a step of the answer's own might cut short, or misread."""
@@ -77,7 +82,7 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
         for pull, outcome in zip(pulls, outcomes, strict=True):
             if pull.plain is not None and id(pull.plain) in came:
                 _as_plain(pull, outcome, came[id(pull.plain)])
-        keep_tried(sum(map(compared, pulls, outcomes)))
+        keep_tried(sum(map(compared, pulls, outcomes)), NOTHING)
         if EVERY in named:
             firsts = {trial.call.method: trial for trial in reversed(drawn)}
             for first in firsts.values():

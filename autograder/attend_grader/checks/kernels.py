@@ -67,12 +67,12 @@ def right_values(
                 never = never_written(outcome)
                 if never:
                     miss = Miss(miss.text, miss.evidence, never, "never written")
-                elif (
-                    _has_nan(outcome.value)
-                    and not _reads_outside(outcome)
-                    and (unfilled := unfilled_loads(outcome))
-                ):
-                    miss = Miss(miss.text, miss.evidence, unfilled, "no other")
+                elif _has_nan(outcome.value):
+                    unfilled = unfilled_loads(outcome)
+                    if _reads_outside(outcome):
+                        miss = Miss(miss.text, miss.evidence, OUTSIDE, "NaN from outside")
+                    elif unfilled:
+                        miss = Miss(miss.text, miss.evidence, unfilled, "no other")
                 raise miss.on(_given(probe, call), why) from None
             finally:
                 subject.judged(call, outcome, want, wrong)
@@ -95,6 +95,9 @@ def clean_memory(name: str, cases: Cases, *, points: int = 1) -> Property:
 
     return Property(name, points, test)
 
+
+OUTSIDE = "It reads outside its buffers, where this check puts NaN."
+"""Of the tracer, which does so with floats."""
 
 ONCE = "What is needed: each program loads each of its numbers once, and stores each result once."
 """What most kernels need to move."""

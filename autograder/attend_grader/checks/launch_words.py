@@ -11,9 +11,9 @@ from attend_grader.checks.subject import Outcome
 from attend_grader.inside.memory import NO_ARGUMENT
 
 
-def told(event: Mapping[str, Any]) -> Miss:
-    """One event of a trace as a miss, in words."""
-    who, *others = _programs(event["programs"])
+def told(event: Mapping[str, Any], grid: Sequence[int]) -> Miss:
+    """One event of a launch with this grid as a miss, in words."""
+    who, *others = _programs(event["programs"], grid)
     line = f"line {event['line']}: `{event['text']}`" if event["line"] else "its code"
     elements = f"{event['count']} element{'s' if event['count'] != 1 else ''}"
     buffer, cause = event["buffer"], ""
@@ -76,7 +76,7 @@ def worst(outcome: Outcome, *, grids: bool = True) -> Miss | None:
     for launch in outcome.trace:
         first = min(launch["events"], key=lambda e: ORDER.index(e["kind"]), default=None)
         if first is not None:
-            return told(first)
+            return told(first, launch["grid"])
         if grids and launch["idle"]:
             return idle(launch, never_written(outcome))
     return None
@@ -108,9 +108,9 @@ def _range(event: Mapping[str, Any]) -> str:
     return f"{event['count']} elements of {buffer} from {corner} on"
 
 
-def _programs(places: Sequence[Sequence[int]]) -> list[str]:
-    """Programs by their numbers, each with as many axes as any of them needs."""
-    axes = max(1 + max((i for i, x in enumerate(place) if x), default=0) for place in places)
+def _programs(places: Sequence[Sequence[int]], grid: Sequence[int]) -> list[str]:
+    """Programs by their numbers, with the axes along which the grid has more than one."""
+    axes = 1 + max((i for i, programs in enumerate(grid) if programs > 1), default=0)
     if axes == 1:
         return [f"program {place[0]}" for place in places]
     return [f"program ({', '.join(map(str, place[:axes]))})" for place in places]
@@ -125,10 +125,15 @@ def never_written(outcome: Outcome) -> str:
                 left = buffer["elements"] - buffer["written"]
                 programs = math.prod(launch["grid"])
                 many = f"{programs} program{'s' * (programs > 1)}"
+                twice = any(event["kind"] == "two writers" for event in launch["events"])
                 return (
                     f"{left} of {buffer['elements']} elements of {name} are never written, the "
-                    f"first at {first}, the last at {last}; the grid has {many}. Is it too small, "
-                    "or does a mask hide too much?"
+                    f"first at {first}, the last at {last}; the grid has {many}"
+                    + (
+                        ", and two of them write one place: look at the offsets."
+                        if twice
+                        else ". Is it too small, or does a mask hide too much?"
+                    )
                 )
     return ""
 
@@ -150,7 +155,7 @@ def idle(launch: Mapping[str, Any], left: str = "") -> Miss:
     programs = math.prod(launch["grid"])
     text = (
         f"{many} of {programs} programs read and write nothing, the first is "
-        f"{_programs(launch['idle'][:1])[0]}"
+        f"{_programs(launch['idle'][:1], launch['grid'])[0]}"
     )
     if left:  # then it is not the grid that is too large
         cause = (

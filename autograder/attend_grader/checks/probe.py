@@ -213,14 +213,19 @@ class Probe:
         if want is None:
             oracle = self.reference if method is None else getattr(self.reference, method)
             want = oracle(*args, **kwargs)
-        got, what = outcome.value, self.results or "result"
-        try:
+        what = self.results or "result"
+
+        def compare(got: Any) -> None:
             if part is not None:
                 expect_item(got, want, part, tolerance, item_names(what, len(want)))
             else:
                 expect_close(got, want, tolerance, what)
+
+        try:
+            compare(got := outcome.value)
         except Miss as miss:
             given = self.given(args, kwargs, method)
+            kept = subject.made is not None and _holds(compare, subject, args, kwargs, method)
             warned = tuple(("NumPy warned", text) for text in outcome.warnings[:1])
             if part is not None and isinstance(got, (tuple, list)) and len(got) == len(want):
                 got, want = got[part], want[part]
@@ -228,6 +233,7 @@ class Probe:
             if got is not None and want is not None:
                 same_shape = got.shape == want.shape
                 miss.cause = (same_shape and clue(got)) or miss.cause
+            miss.cause = NEW if kept else miss.cause
             raise miss.on(given, why, warned) from None
         return outcome
 
@@ -242,6 +248,25 @@ class Probe:
         label = self.label or self.reference.__name__
         called = label if method is None else f"{label}.{method}"
         return describe_call(called, self.names, args, kwargs)
+
+
+NEW = "A new module gets this call right. Is something kept from an earlier call?"
+"""Said where another instance, built alike, does."""
+
+
+def _holds(
+    compare: Callable[[Any], None],
+    built: Subject,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    method: str | None,
+) -> bool:
+    """Whether another instance, built alike, gives what is right on this call."""
+    try:
+        compare(built.anew().run(args, kwargs, method=method).value)
+    except (Miss, SubjectError):
+        return False
+    return True
 
 
 def _plain(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[str]:

@@ -328,6 +328,16 @@ class Subject:
         made = Made(tuple(args), kwargs, loaded)
         return dataclasses.replace(self, instance=outcome.value, made=made)
 
+    def anew(self) -> Subject:
+        """Another instance, built as this one was.
+
+        Raises:
+            SubjectError: the constructor raised, or the parameters do not fit.
+        """
+        assert self.made is not None
+        whole = dataclasses.replace(self, instance=None, made=None)
+        return whole.build(*self.made.args, parameters=self.made.parameters, **self.made.kwargs)
+
     def reload(self, parameters: Mapping[str, Any]) -> Subject:
         """Load other parameters by name into the built instance, as a step of training would.
 

@@ -62,7 +62,8 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
         sentence = _Search(Evidence(cases, exercise, seen)).sentence()
-        told = of_values(sentence, any(c.other_type for c in cases))
+        shapes = any(c.wrong and c.other_shape for c in cases)
+        told = of_values(sentence, any(c.other_type for c in cases), shapes)
     return told and MISSING.sub(partial(there_after_all, subject.description.source or ""), told)
 
 

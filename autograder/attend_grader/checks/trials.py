@@ -226,7 +226,8 @@ def run_together(trials: Sequence[Trial], calls: Callable[[Trial], Sequence[Call
 
 
 def keep_tried(
-    tried: int, why: str = "your function raised, or gave no finite numbers, for all inputs"
+    tried: int,
+    why: str = "your function raised, or gave no finite numbers, for all inputs tried here",
 ) -> None:
     """Refuse a promise that could be tried on no call.
 

@@ -19,12 +19,16 @@ def corrected(sentence: str) -> str:
     return f"{head}{ORDINARY}, but not in those marked below{also}"
 
 
-def of_values(sentence: str | None, wrong_type: bool) -> str | None:
-    """A symptom; with ``wrong_type``, calls came right in values only, and it says "values"."""
+def of_values(sentence: str | None, wrong_type: bool, wrong_shape: bool) -> str | None:
+    """A symptom; with ``wrong_type``, calls came right in values only, and it says "values".
+
+    With ``wrong_shape``, those that did not may be wrong in their shapes.
+    """
     if sentence is None or not wrong_type:
         return sentence
-    told = re.sub(r"\bWrong in (?=\d)", "The values are wrong in ", sentence)
-    return re.sub(r"(?<!are )\bwrong in (?=\d)", "the values are wrong in ", told)
+    what = "values or shapes" if wrong_shape else "values"
+    told = re.sub(r"\bWrong in (?=\d)", f"The {what} are wrong in ", sentence)
+    return re.sub(r"(?<!are )\bwrong in (?=\d)", f"the {what} are wrong in ", told)
 
 
 def inside(sentence: str) -> str:

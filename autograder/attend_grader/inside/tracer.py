@@ -133,7 +133,7 @@ class Tracer:
         asked = np.broadcast_to(np.asarray(mask, bool), np.shape(pointers)).reshape(-1)
         if not asked.any():
             return np.asarray(mask, bool)
-        self._moved[self._program] += 0
+        self._moved[self._program] += 0  # not idle, also where nothing of it lies inside
         launch.accesses += 1
         allowed = np.zeros_like(asked)
         wanted = np.flatnonzero(asked)
@@ -245,9 +245,11 @@ class Tracer:
             frame = frame.f_back
         if frame is None:
             return 0, ""
-        number = frame.f_lineno
+        number, first = frame.f_lineno, frame.f_code.co_firstlineno
+        while linecache.getline(self._file, first - 1).startswith("@"):  # Triton's source has none
+            first -= 1
         text = linecache.getline(self._file, number).strip()
-        return number - frame.f_code.co_firstlineno + 1, text
+        return number - first + 1, text
 
 
 def _version(tensor: Any) -> int:

@@ -13,8 +13,8 @@ def about_torch(error: CallError, line: str) -> str:
     if "must match the size of tensor b" in text:
         return (
             "two lengths fit when they are equal or when one is 1, compared from the last axis. "
-            "Was an axis summed away (keepdim=True keeps it), or is one missing "
-            "(x.unsqueeze(dim) adds it)?"
+            "Was an axis summed away (keepdim=True keeps it), is one missing (x.unsqueeze(dim) "
+            "adds it), or does one stand in the wrong place?"
         )
     if "Expected size for first two dimensions of batch2" in text or "at dimension 0" in text:
         return "in `a @ b` the leading axes must be equal (or 1), and the inner lengths too."

@@ -129,7 +129,9 @@ def watched(function: Callable[..., Any], *args: Any) -> Any:
         return value
     for launch in tracer.to_plain():
         for event in launch["events"]:
-            print(textwrap.fill(f"⚠ {told(event).text}", 76, subsequent_indent="   "))
+            print(
+                textwrap.fill(f"⚠ {told(event, launch['grid']).text}", 76, subsequent_indent="   ")
+            )
     return value
 
 

@@ -135,8 +135,8 @@ SLIPS = (
     Slip(
         "each head rounded up",
         (SIZE, "kv_heads * " + SIZE.replace("kv_heads, ", "1, ")),
-        "You round the bytes of one head up, and multiply then. Count the bytes of all heads "
-        "together, and round once: with 3 bits a number, heads share a byte.",
+        "You round up the bytes of each head. Count the bytes of all heads together, and round "
+        "once: with 3 bits a number, heads share a byte.",
     ),
     Slip(
         "batch and bits left out",

@@ -59,6 +59,7 @@ _WORKED = (
     ((12, 3, 1, 1), {}, 144, "12 tokens, 3 layers"),
     ((1, 23, 1, 1), {}, 92, "one token, 23 layers"),
     ((0, 3, 2, 4), {}, 0, "no token yet"),
+    ((2**19, 2**8, 2**8, 2**12), {}, 2**49, "2⁵² bits"),
 )
 _PUBLISHED = (
     ((4096, 32, 32, 128), {}, 2**31, "Llama 2 7B: 32 layers, 32 heads of 128, 4,096 tokens"),
@@ -89,7 +90,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     one = ({"batch": 3}, {"bits": 4}, {"latent": 17}, *({"window": n} for n in (4, 100, 0)))
     both = {"batch": 2, "window": 3}
     every = {"batch": 2, "bits": 8, "latent": 5, "window": 3}
-    odd = (Call((1, 1, 1, 1), {"bits": 1, "latent": latent}) for latent in (3, 5))
+    odd = (Call((1, 1, g, 1), {"bits": 1, "latent": r}) for g, r in ((1, 3), (1, 5), (3, 5)))
     small = Call((3, 1, 1, 1), {"bits": 3}), *odd
     return [
         *(Call(plain, options) for options in ({}, *one)),

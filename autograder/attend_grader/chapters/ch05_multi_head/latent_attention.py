@@ -225,7 +225,7 @@ SLIPS = (
         "absorbed: makes keys",
         MAKES_KEYS,
         "forward_absorbed applies W_uv after the look-up, but still makes the keys of every token. "
-        "Carry W_uk over to the queries: q · (W_ukᵀ c) is (q W_ukᵀ) · c.",
+        "Carry W_uk over to the queries: q · (c W_uk) is (q W_ukᵀ) · c.",
     ),
     Slip(
         "absorbed: W_uk turned over before it is cut",

@@ -34,10 +34,12 @@ def _inverse(rng: np.random.Generator) -> Known:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """All lengths different; H = T = D; one head; D = 1; integers."""
+    """All lengths different; H = T, T = D, or both; one head; D = 1; integers."""
     return [
         Call((normal(rng, 2, 4, 3, 5),)),
         Call((normal(rng, 1, 3, 3, 3),)),
+        Call((normal(rng, 2, 3, 3, 4),)),
+        Call((normal(rng, 2, 3, 4, 4),)),
         Call((normal(rng, 2, 1, 4, 3),)),
         Call((normal(rng, 2, 3, 4, 1),)),
         Call((whole(rng, 3, 2, 2, 2),)),

@@ -178,6 +178,12 @@ SLIPS = (
         "still −inf, and −inf − (−inf) is NaN. Use a finite number such as −1e30.",
     ),
     Slip(
+        "ended one place early",
+        (STOP, f"{STOP} - 1"),
+        "Where a tile of keys begins at the last key that a program's queries see, it is left out: "
+        "`range` ends before its second number, which must be one more than that key's.",
+    ),
+    Slip(
         "ended without S − T",
         (STOP, "stop = tl.minimum(S, place + T - S + BLOCK_T)"),
         "The loop ends too early where there are more keys than queries: it leaves S − T out. The "

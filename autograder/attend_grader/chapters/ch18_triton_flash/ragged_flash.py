@@ -49,6 +49,12 @@ SLIPS = (
         "tile's empty places must be hidden.",
     ),
     Slip(
+        "whole tiles only, or the first",
+        (LOOP, "for first in range(0, tl.maximum(S // BLOCK_S, 1) * BLOCK_S, BLOCK_S):"),
+        "A tile of keys that is not full is left out, unless it is the only one. The loop must "
+        "reach S.",
+    ),
+    Slip(
         "−inf in the keys",
         (
             (f"        {HIDE}\n", ""),

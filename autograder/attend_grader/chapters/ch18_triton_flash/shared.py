@@ -74,7 +74,7 @@ def far(rng: np.random.Generator, t: int, s: int, d: int) -> Iterator[tuple[str,
     size = (2000 / d**0.5) ** 0.5
     size = float(round(size))
     yield "scores of some ±1,000", [8 * q, k, v]
-    yield "all scores near −2,000", [size + q * 0, -size + k, v]
+    yield "all scores near −2,000", [size + q * 0, -size + k / 4, v]
     steps = torch.linspace(-size, size, t).round()[:, None].expand(t, d)
     yield "scores that differ by 4,000 from query to query", [steps.clone(), size + k, v]
     odd = torch.arange(s)[:, None] % 2  # dot products of 6,146 and 6,143; both are 6,144 in float16

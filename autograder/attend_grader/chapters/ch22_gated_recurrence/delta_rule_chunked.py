@@ -157,7 +157,7 @@ SLIPS = (
     Slip(
         "reads before it writes",
         ("np.tril(asked @ turned) @ written", "np.tril(asked @ turned, -1) @ written"),
-        "A query does not see what its own token writes: q kᵀ keeps its diagonal here.",
+        "A query does not see what its own token writes: q kᵀ must keep its diagonal.",
     ),
     Slip(
         "no step sizes in the system",
@@ -171,7 +171,7 @@ SLIPS = (
         "corrected: to row t.",
     ),
     Slip(
-        "adds instead of correcting",
+        "the memory before the chunk is not subtracted",
         ("(values - keys @ state)", "values"),
         "What the memory said before the chunk is not subtracted: β_t (v_t − Sᵀ k_t).",
     ),

@@ -164,13 +164,14 @@ SLIPS = (
     Slip(
         "the memory does not fade",
         ("np.swapaxes(np.exp(last), -1, -2) * state", "state"),
-        "The memory is carried on as it was: its rows fade by e to the sum of the chunk's gates.",
+        "The memory is carried on as it was. Its rows must fade by e to the sum of the chunk's "
+        "gates.",
     ),
     Slip(
         "a chunk's keys do not fade",
         ("keys * np.exp(last - total)", "keys"),
         "All pairs of a chunk are written in full. By its end they have faded by the gates that "
-        "came after them: e^(last − total).",
+        "came after them: e^(b_n − b_j), with b the running sum and n the chunk's last token.",
     ),
     Slip(
         "the memory is read as it was",

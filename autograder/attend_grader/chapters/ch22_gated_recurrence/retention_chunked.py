@@ -31,7 +31,6 @@ from attend_grader.chapters.ch22_gated_recurrence.shared import (
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 from attend_grader.checks.helpers import agrees, known, refuses, worked
-from attend_grader.checks.properties import normal
 from attend_grader.checks.sizes import AS_DRAWN
 
 
@@ -63,7 +62,7 @@ def _any_chunk(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     want = loop(q, k, v, np.full_like(k, 0.125))
     for chunk in (400, 150):
         yield f"400 tokens, a decay of 1/8, chunks of {chunk}", (q, k, v, 0.125, chunk), want
-    still, state = np.zeros((64, 2)), 1e12 * normal(rng, 2, 2)
+    still, state = np.zeros((64, 2)), 1e12 * between(rng, -1, 1, 2, 2)
     why = "64 zeros, a decay of 1/2: 5e-20 is left of a memory of 1e12"
     yield why, (still, still, still, 0.5, 64, state), (still, 0.5**64 * state)
     q, k, v = qkv(rng, 3_200, 2, 2)

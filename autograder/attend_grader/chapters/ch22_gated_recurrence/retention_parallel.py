@@ -177,7 +177,7 @@ EXERCISE = Exercise(
         ),
         agrees("fresh texts and decays", _values),
         known("the same as token by token", _recurrence),
-        known("long texts do not overflow", _long),
+        known("long texts and small decays", _long),
         refuses(misfits(0.5)),
     ),
     draws=draws,

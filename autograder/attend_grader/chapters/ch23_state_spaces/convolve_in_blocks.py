@@ -51,8 +51,9 @@ def _any_block(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
 
 def _one_block(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     del rng
-    late = np.array([0.0, 1.0, 2.0, 3.0, 0.0])
-    yield "one block for the whole text", (np.arange(1.0, 4.0), np.eye(5)[1], 5), late
+    for last in (0.0, 2.0):  # its third tap has no place left
+        x, late = np.array([0, 1, 0, 0, last]), np.array([0, 1, 2, 3, last])
+        yield "one block for the whole text", (np.arange(1.0, 4.0), x, 5), late
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -78,10 +79,16 @@ SLIPS = (
         "L numbers and K taps give L + K − 1.",
     ),
     Slip(
+        "one number too short, or as long as the longer",
+        (LENGTH, "max(part.shape[-1] + len(kernel) - 2, part.shape[-1], len(kernel))"),
+        "Each transform is one number too short, where neither has length 1: the last product "
+        "comes round. L numbers and K taps give L + K − 1.",
+    ),
+    Slip(
         "twice the block",
         (LENGTH, "2 * block"),
-        "Each transform has twice the length of a block, which is too short for a kernel that is "
-        "longer than a block, and cuts such a kernel off.",
+        "Each transform has twice the length of a block. For more than block + 1 taps that is too "
+        "short: the end of each answer comes round, and taps beyond 2 · block are cut off.",
     ),
     Slip(
         "twice the kernel",
@@ -93,7 +100,7 @@ SLIPS = (
         "ends are dropped",
         ("start + length] += answer", "start + block] = answer[..., :block]"),
         "Each block is right as if nothing had come before it: what its answer has beyond the "
-        "block is dropped or written over. It is added to the tokens that follow.",
+        "block is dropped or written over. Add it to the tokens that follow.",
     ),
     Slip(
         "ends reach one block",
@@ -101,8 +108,8 @@ SLIPS = (
             "start + length] += answer",
             "start + min(length, 2 * block)] += answer[..., : 2 * block]",
         ),
-        "What a block's answer has beyond the next block is lost. A kernel that is longer than a "
-        "block reaches farther.",
+        "What a block's answer has beyond the next block is lost. A kernel of more than block + 1 "
+        "taps reaches farther.",
     ),
     Slip(
         "the transform's length is not said",

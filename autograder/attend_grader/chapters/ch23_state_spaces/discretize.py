@@ -141,6 +141,11 @@ SLIPS = (
         "one row and one column more does not.",
     ),
     Slip(
+        "zoh with b in the place of Δ b",
+        ("= delta * a, delta * b", "= delta * a, b"),
+        "With zoh, Δ is missing in front of b: the last column of the matrix is Δ b.",
+    ),
+    Slip(
         "a first-order step",
         ("step = matrix_exponential(system)", "step = np.eye(size + 1) + system"),
         "With zoh this is 1 + ΔA, which is right for short steps only. Take e^(ΔA).",

@@ -80,7 +80,7 @@ SLIPS = (
     Slip(
         "the correction is added",
         (SUM, "cb + w * cp * pb / (1 + w * pp)"),
-        "Right where p = 0: the second term has the wrong sign. It is subtracted.",
+        "Right where p = 0: the second term has the wrong sign. Subtract it.",
     ),
     Slip(
         "the divisor's sign",
@@ -91,7 +91,7 @@ SLIPS = (
         "both signs of the correction",
         (SUM, "cb + w * cp * pb / (1 - w * pp)"),
         "Right where p = 0: both signs of the second term are exchanged, as if A were "
-        "Λ + p p*. It is subtracted, and divided by 1 + w ⟨p*, p⟩.",
+        "Λ + p p*. Subtract it, and divide it by 1 + w ⟨p*, p⟩.",
     ),
     Slip(
         "p is not conjugated below",
@@ -154,6 +154,11 @@ SLIPS = (
         "a transform in the place of its inverse",
         ("np.fft.ifft(values)", "np.fft.fft(values)"),
         "The values at the roots are a transform already: go back from them with ifft.",
+    ),
+    Slip(
+        "a transform, divided by T",
+        ("np.fft.ifft(values)", "np.fft.fft(values) / len(values)"),
+        "All taps but the first come in reverse order: this is the forward transform. Use ifft.",
     ),
     Slip(
         "real parts too early",

@@ -64,7 +64,7 @@ SLIPS = (
     Slip(
         "without roots in A",
         ("-np.outer(root, root)", "-np.outer(root, root) ** 2"),
-        "Roots are missing below the diagonal of A: √(2n+1) √(2k+1) stands there.",
+        "Roots are missing below the diagonal of A: −√(2n+1) √(2k+1) belongs there.",
     ),
     Slip(
         "without roots",

@@ -89,6 +89,17 @@ SLIPS = (
         "With inv, the −1 in the brackets is missing.",
     ),
     Slip(
+        "inv with the 1 in the denominator",
+        ("size / (2 * n + 1) - 1", "size / (2 * n + 2)"),
+        "With inv, the brackets hold N / (2n + 2). The 1 is subtracted from the quotient: "
+        "N / (2n + 1) − 1.",
+    ),
+    Slip(
+        "inv with a whole-number division",
+        ("size / (2 * n + 1)", "size // (2 * n + 1)"),
+        "With inv, `//` drops the fraction of N / (2n + 1). Use `/`.",
+    ),
+    Slip(
         "inv without N/π",
         ("size / np.pi * (size", "(size"),
         "With inv, the factor N/π in front is missing.",

@@ -128,6 +128,11 @@ SLIPS = (
         "their imaginary parts cancel.",
     ),
     Slip(
+        "the absolute value",
+        (("return 2 * (", "return 2 * np.abs("), ("[..., 0, :].real", "[..., 0, :]")),
+        "The absolute value is taken, so that no tap is ever negative. Take the real part.",
+    ),
+    Slip(
         "b̄ = Δ b",
         (WEIGHTS, "c * b * delta"),
         "b is multiplied by Δ only. Zero-order hold has b̄ = (e^(Δa) − 1) / a · b.",

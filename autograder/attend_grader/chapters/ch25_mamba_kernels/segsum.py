@@ -98,8 +98,8 @@ SLIPS = (
         "differences of running sums",
         (SUMS, RUNNING),
         "Entries are differences of two running sums. That is right on paper, but after one large "
-        "term a running sum has no digits left for small ones, and −inf − (−inf) is NaN. Let each "
-        "entry add up its own terms.",
+        "term a running sum has fewer digits left for small ones, and −inf − (−inf) is NaN. Let "
+        "each entry add up its own terms.",
     ),
     Slip(
         "the segment begins one step too early",

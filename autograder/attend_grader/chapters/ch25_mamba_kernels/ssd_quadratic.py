@@ -34,7 +34,7 @@ def _strong(rng: np.random.Generator) -> Known:
     """Where everything is forgotten at once, each output is the step's own."""
     x, log_decay, b, c = sequence(rng, 2, 6, 2, 3, 4)
     alone = (c * b).sum(-1)[..., None, None] * x
-    yield "log decays of −60: e¹²⁰ is no float32", (x, torch.full_like(log_decay, -60), b, c), alone
+    yield "log decays of −60: e⁻¹²⁰ is 0 in float32", (x, log_decay * 0 - 60, b, c), alone
     yield "300 log decays of −60 and −0.37 in turn", *in_turn()
     x, b, c = (m[:, :2].double() for m in (x, b, c))
     x[:, 0], x[:, 1], c[:, 0] = 1e12, 0, 0

@@ -51,7 +51,7 @@ def _others(rng: np.random.Generator) -> Iterator[Case]:
     yield _with_answer("5 steps in a chunk of 16", _case(rng, 16, 2, 5, 3, 32, 16))
     yield _with_answer("one step in a chunk of 32", _case(rng, 32, 1, 1, 3, 16, 16))
     strong = _case(rng, 16, 1, 9, 1, 16, 16, strong=True)
-    yield _with_answer("log decays of −20: e¹⁶⁰ is no float32", strong)
+    yield _with_answer("log decays of −20: e⁻¹⁶⁰ is 0 in float32", strong)
 
 
 def _far(rng: np.random.Generator) -> Iterator[Case]:
