@@ -36,6 +36,7 @@ from attend_grader.inside.telling import (
     shapes_of,
     source_of,
     text_of,
+    within,
 )
 
 MAX_WARNINGS = 20
@@ -319,9 +320,8 @@ class Executor:
             frames = frames[: MAX_LINES // 2] + frames[-MAX_LINES // 2 :]
         lines = []
         for frame, number in frames:
-            code = frame.f_code
             text = line_of(frame, number)[:MAX_PRINTED]
-            lines.append([code.co_name[:MAX_NAMES], number - code.co_firstlineno + 1, text])
+            lines.append([frame.f_code.co_name[:MAX_NAMES], within(frame, number), text])
         last, own = frames[-1][0] if frames else None, self._codes()
         shapes = {} if last is None else shapes_of(last)
         return {

@@ -65,6 +65,15 @@ def line_of(frame: types.FrameType, number: int) -> str:
     return linecache.getline(frame.f_code.co_filename, number).strip()
 
 
+def within(frame: types.FrameType, number: int) -> int:
+    """Which line of its function a line of a frame's file is, from the decorators on."""
+    code = frame.f_code
+    first = code.co_firstlineno
+    while linecache.getline(code.co_filename, first - 1).lstrip().startswith("@"):
+        first -= 1  # Triton's interpreter takes its decorator off
+    return number - first + 1
+
+
 def shapes_of(frame: types.FrameType) -> dict[str, list[int] | str]:
     """Shapes of arrays; of a tuple that holds arrays, how many things it holds; what is None."""
     variables, code = frame.f_locals, frame.f_code

@@ -10,7 +10,6 @@ Works with Triton's interpreter (``TRITON_INTERPRET=1`` before Triton is importe
 
 from __future__ import annotations
 
-import linecache
 import os
 import sys
 from collections import Counter
@@ -33,6 +32,7 @@ from attend_grader.inside.memory import (
     poisoned,
     unwritten,
 )
+from attend_grader.inside.telling import line_of, within
 
 SECTOR = 32
 """Bytes that a GPU fetches at the least (CUDA C++ Programming Guide, device memory accesses)."""
@@ -245,11 +245,7 @@ class Tracer:
             frame = frame.f_back
         if frame is None:
             return 0, ""
-        number, first = frame.f_lineno, frame.f_code.co_firstlineno
-        while linecache.getline(self._file, first - 1).startswith("@"):  # Triton's source has none
-            first -= 1
-        text = linecache.getline(self._file, number).strip()
-        return number - first + 1, text
+        return within(frame, frame.f_lineno), line_of(frame, frame.f_lineno)
 
 
 def _version(tensor: Any) -> int:

@@ -31,7 +31,11 @@ from attend_grader.checks.kernels import (
 Size = tuple[int, int, int, int | None, int, int]
 """T, S, D, window, BLOCK_T, BLOCK_S."""
 
-SQUARE: tuple[Size, ...] = ((32, 32, 16, None, 16, 16), (21, 21, 16, None, 16, 16))
+SQUARE: tuple[Size, ...] = (
+    (32, 32, 16, None, 16, 16),
+    (17, 17, 16, None, 16, 16),
+    (1, 1, 16, None, 16, 16),
+)
 OBLONG: tuple[Size, ...] = (
     (5, 37, 16, None, 16, 16),
     (1, 150, 16, None, 16, 32),
@@ -129,7 +133,7 @@ SLIPS = (
         "tiles after the diagonal are read",
         (STOP, "stop = S"),
         "Tiles after the last query's place are read, though no query of the program may see them. "
-        "End the loop at min(S, the first query's place + BLOCK_T); then see its beginning, too.",
+        "End the loop at min(S, the first query's place + BLOCK_T).",
     ),
     Slip(
         "skipped, but not masked",
@@ -174,8 +178,9 @@ SLIPS = (
     Slip(
         "−inf for hidden scores",
         ("-1e30)", '-float("inf"))'),
-        "NaN where a tile holds no visible key for a query but does for another: the maximum is "
-        "still −inf, and −inf − (−inf) is NaN. Use a finite number such as −1e30.",
+        "NaN where the first tile that a program reads holds no visible key for one of its "
+        "queries: that query's maximum is still −inf, and −inf − (−inf) is NaN. Use a finite "
+        "number such as −1e30.",
     ),
     Slip(
         "ended one place early",

@@ -53,8 +53,8 @@ SLIPS = (
         "nothing is corrected",
         (("accumulator * correction[:, None]", "accumulator"),
          ("running_sum * correction", "running_sum")),
-        "Tiles are measured from different maxima and added up as they are. What was summed before "
-        "is multiplied by e^(old maximum − new maximum).",
+        "Tiles are measured from different maxima and added up as they are. Multiply what was "
+        "summed before by e^(old maximum − new maximum), before the old one is overwritten.",
     ),
     Slip(
         "the correction upside down",

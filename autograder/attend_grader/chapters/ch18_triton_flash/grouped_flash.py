@@ -60,7 +60,7 @@ def _case(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, *blocks: int) -> Ca
 
 
 def _alone(rng: np.random.Generator) -> Iterator[Case]:
-    for size in ((1, 3, 3, 4, 4, 16), (3, 1, 1, 5, 21, 16)):
+    for size in ((2, 2, 2, 4, 4, 16), (3, 1, 1, 5, 21, 16)):
         yield _case(*_heads(rng, size))
 
 
@@ -250,8 +250,15 @@ SLIPS = (
     ),
     Slip(
         "v with the strides of k",
-        (V, V.replace("v_batch", "k_batch").replace("v_head", "k_head")),
+        ((V, V.replace("v_batch", "k_batch").replace("v_head", "k_head")),
+         ("s[:, None] * v_row", "s[:, None] * k_row")),
         "v is read with the strides of k. They may be views of different kinds.",
+    ),
+    Slip(
+        "tiles after the diagonal are read",
+        (STOP, "stop = S"),
+        "Tiles after the last query's place are read, though no query of the program may see them. "
+        "End the loop at min(S, the first query's place + BLOCK_T).",
     ),
     Slip(
         "ended without S − T",

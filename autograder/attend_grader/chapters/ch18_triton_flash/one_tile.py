@@ -79,8 +79,8 @@ SLIPS = (
             (SHIFT, "tl.exp(scores - tl.max(scores, axis=0)[None, :])"),
             (MEAN, "tl.dot((weights / tl.sum(weights, axis=0)[None, :]).to(v.dtype), v)"),
         ),
-        "The weights of a key sum to 1, over the queries. Those of a query must: take the maximum "
-        "and the sum along axis=1.",
+        "The weights of a key sum to 1, over the queries of a tile. Those of a query must: take "
+        "the maximum and the sum along axis=1.",
     ),
     Slip(
         "hidden one key too late",
