@@ -293,9 +293,9 @@ def _of_types(by_name: dict[str, Leaf], names: Sequence[str]) -> dict[str, bool]
     kinds = {n: by_name[n].kind for n in floats}
     if len(floats) > 1:
         whole = [kind == "integer" for kind in kinds.values()]
-        found["any argument holds integers"] = any(whole)
-        found["all arguments hold integers"] = all(whole)
-        found["an argument holds fractions"] = not all(whole)
+        found["any array holds integers"] = any(whole)
+        found["all arrays hold integers"] = all(whole)
+        found["an array holds fractions"] = not all(whole)
     for name in names:
         here = by_name.get(name)
         found[f"{name} holds integers"] = here is not None and here.kind == "integer"

@@ -161,11 +161,11 @@ def _each_and_all(
     for path, value in changes.items():
         yield names[path], {path: value}
     if len(changes) > 1:
-        yield "every argument", changes
+        yield "every array", changes
     if but_one and len(changes) > 2:  # a product of two integers, then `+=` of a float
         for left in changes:
             rest = {path: value for path, value in changes.items() if path != left}
-            yield f"every argument but {names[left]}", rest
+            yield f"every array but {names[left]}", rest
 
 
 def _integers(trial: Trial, whole: Whole) -> list[Variant]:
@@ -223,7 +223,7 @@ def _keep_digits(trial: Trial, call: Call, outcome: Outcome) -> None:
     found = alike.difference(outcome.value, want, single=False)
     if found is not None:
         place, mine, right = found
-        text = f"float64 in every argument: {place} is {mine}, expected {right}. "
+        text = f"float64 in every array: {place} is {mine}, expected {right}. "
         text += "Yours is right to float32's digits only." if near else ROUNDED
         raise Miss(text, topic="digits of float64").on(trial.given(call), "")
 
@@ -257,7 +257,7 @@ def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()
     """No argument is written to, on every draw, in every type that is accepted; no result either.
 
     The first draw of each form comes once more, with other numbers: a result that is kept between
-    calls, by its shape, would be overwritten.
+    calls, by its shape, would be overwritten. An instance gets other numbers in each form.
     """
 
     def guises(trial: Trial) -> list[Call]:
@@ -284,7 +284,15 @@ def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()
         calls = {id(trial): guises(trial) for trial in drawn}
         once_more = trials(subject, probe, draws, alike=1)
         calls |= {id(trial): [trial.call] for trial in once_more}
-        run_together([*drawn, *once_more], lambda trial: calls[id(trial)])
+        asked = [
+            (trial.bench, call)
+            for t in (drawn, once_more)
+            for trial in t
+            for call in calls[id(trial)]
+        ]
+        both = zip(drawn, trials(subject, probe, draws), strict=False)
+        again = [(one.bench, other.call) for one, other in both if one.call.build is not None]
+        run_ahead([*asked, *again])
         tensors = [t for t in drawn if any(is_tensor(leaf.value) for leaf in t.leaves())]
         run_ahead([(trial.bench, trial.call) for trial in tensors], graph=False)
         tried = 0

@@ -130,6 +130,8 @@ class Trial:
         whole = what.removeprefix("integers in ")
         if not cause and whole in self.names and not place.startswith("the "):
             cause = f"Is something else given {whole}'s type there? Integers hold no fractions."
+            if _rounded(outcome.value, base.value):
+                cause = f"Yours is a rounded float. Does something round where {whole} is whole?"
             if _single(outcome.value, base.value):
                 cause = "Right to seven digits: is something float32 on the way?"
         raise Miss(text, cause=cause, topic=f"{what} {place.split('[')[0]}").on(
@@ -148,6 +150,15 @@ class Trial:
             place, mine, before = found
             text = f"called again with the same arguments: {place} is {mine}, before {before}."
             raise Miss(text, cause=KEPT, topic=KEPT).on(self.given(call), "")
+
+
+def _rounded(value: Any, plain: Any) -> bool:
+    """Whether results are floats, and the whole numbers next to those of the plain guise."""
+    pairs = [(numbers(a), numbers(b)) for a, b in zip(parts(value), parts(plain), strict=False)]
+    return all(
+        a.shape == b.shape and a.dtype.kind == "f" and np.array_equal(a, np.rint(b))
+        for a, b in pairs
+    )
 
 
 def _single(value: Any, plain: Any) -> bool:

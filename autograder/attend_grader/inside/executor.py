@@ -222,7 +222,7 @@ class Executor:
             action = self._build if call["op"] == "build" else self._call
             answer = self._run(shared | call, action)
             answers.append(answer)
-            if answer["error"] is None and call["op"] == "call" and call["instance"] is None:
+            if answer["error"] is None and call["op"] == "call":
                 kept.append((answer, self._returned, _bits(self._returned)))
         self._returned = None
         for answer, value, bits in kept:

@@ -18,7 +18,10 @@ from attend_grader.checks.sizes import AS_DRAWN
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_properties import normal
 
-SHAPES = ((2, 3, 8, 4), (1, 4, 6, 2), (3, 2, 15, 3), (2, 4, 8, 4), (2, 5, 16, 4), (1, 1, 6, 3))
+SHAPES = (
+    *((2, 3, 8, 4), (1, 4, 6, 2), (3, 2, 15, 3), (2, 4, 8, 4), (2, 5, 16, 4)),
+    *((1, 1, 6, 3), (2, 3, 1, 1)),
+)
 """(B, T, C, H), also with T = H and H = D, where an exchange of axes keeps the shape."""
 
 SCALE = 0.4

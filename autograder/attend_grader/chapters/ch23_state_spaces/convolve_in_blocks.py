@@ -87,8 +87,8 @@ SLIPS = (
     Slip(
         "twice the block",
         (LENGTH, "2 * block"),
-        "Each transform has twice the length of a block. For more than block + 1 taps that is too "
-        "short: the end of each answer comes round, and taps beyond 2 · block are cut off.",
+        "The transform of a full block has twice its length. For more than block + 1 taps that is "
+        "too short: the end of its answer comes round, and taps beyond 2 · block are cut off.",
     ),
     Slip(
         "twice the kernel",

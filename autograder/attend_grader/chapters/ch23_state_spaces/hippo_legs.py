@@ -44,7 +44,7 @@ SLIPS = (
     Slip(
         "upper triangle",
         ("np.tril(-np.outer(root, root), -1)", "np.triu(-np.outer(root, root), 1)"),
-        "A is transposed: row n has numbers in the columns k < n.",
+        "A is transposed: row n should have its numbers in the columns k ≤ n.",
     ),
     Slip(
         "both triangles",

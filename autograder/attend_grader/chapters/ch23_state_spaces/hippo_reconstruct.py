@@ -61,7 +61,7 @@ SLIPS = (
     Slip(
         "divided by √(2n+1)",
         (" * np.sqrt(2 * n + 1)", " / np.sqrt(2 * n + 1)"),
-        "Each polynomial is divided by √(2n+1) where it is multiplied by it.",
+        "Each polynomial is divided by √(2n+1). Multiply it by that.",
     ),
     Slip(
         "2n+1 without its root",

@@ -115,7 +115,7 @@ SLIPS = (
     Slip(
         "newest last",
         ("np.array(kernel, dtype=float)", "np.array(kernel[::-1], dtype=float)"),
-        "The kernel is the wrong way round: K_0 stands first.",
+        "The kernel is the wrong way round: K_0 should stand first.",
     ),
     Slip(
         "what came before is added up",
@@ -141,8 +141,8 @@ SLIPS = (
     Slip(
         "by eigenvectors",
         by_eigenvectors,
-        "Right where Ā has N independent eigenvectors. With fewer it cannot be diagonalized: "
-        "multiply by Ā again and again.",
+        "Right where Ā has N eigenvectors that are far from dependent. Elsewhere digits are lost, "
+        "up to all of them: multiply by Ā again and again.",
     ),
 )
 

@@ -171,8 +171,8 @@ SLIPS = (
     Slip(
         "by eigenvectors",
         by_eigenvectors,
-        "Right where Ā has N independent eigenvectors. With fewer it cannot be diagonalized: "
-        "multiply by Ā again and again.",
+        "Right where Ā has N eigenvectors that are far from dependent. Elsewhere digits are lost, "
+        "up to all of them: multiply by Ā again and again.",
     ),
     Slip(
         "tanh, as in an RNN",
