@@ -79,6 +79,7 @@ class Outcome:
     loose: Sequence[int] = ()
     steps: int = 0
     peak_bytes: int = 0
+    tensor_bytes: int = 0
     trace: Sequence[Mapping[str, Any]] = ()
     printed: str = ""
     warnings: Sequence[str] = ()
@@ -381,7 +382,7 @@ class Subject:
             printed=answer["printed"],
             warnings=answer["warnings"],
             **{key: answer[key] for key in _EXTRAS if key in answer},
-            **{key: cost[key] for key in ("steps", "peak_bytes") if key in cost},
+            **{key: cost[key] for key in ("steps", "peak_bytes", "tensor_bytes") if key in cost},
         )
 
 

@@ -30,9 +30,10 @@ def measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
     """Count bytecode steps in the candidate's own code, and peak memory in bytes.
 
     The peak is read before each step, so that ``tracemalloc.reset_peak`` hides nothing that was.
-    Where torch is in use, it is at least the bytes of the largest tensor that is made.
+    Where torch is in use, it is at least the bytes of the largest tensor that is made, which
+    are told apart as ``tensor_bytes``.
     """
-    cost = {"steps": 0, "peak_bytes": 0}
+    cost = {"steps": 0, "peak_bytes": 0, "tensor_bytes": 0}
     steps = most = 0
     traced, start_tracing = _TRACED, _START_TRACING
 
@@ -65,7 +66,7 @@ def measured(namespace: dict[str, Any]) -> Iterator[dict[str, int]]:
         finally:
             sys.settrace(previous)
             largest = getattr(tensors, "bytes", 0)
-            cost["steps"] = steps
+            cost["steps"], cost["tensor_bytes"] = steps, largest
             cost["peak_bytes"] = max(max(most, traced()[1]) - start, largest, 0)
             if not running:
                 tracemalloc.stop()

@@ -150,7 +150,7 @@ _EXTRAS: dict[str, Test] = {
     "gradients": lambda value: (
         type(value) is dict and len(value) <= MAX_GRADIENTS and all(map(_is(int, str), value))
     ),
-    "cost": _record(steps=_count, peak_bytes=_count),
+    "cost": _record(steps=_count, peak_bytes=_count, tensor_bytes=_count),
     "trace": _each(_LAUNCH),
     "loose": _each(_count),
     "overwritten": _TRUTH,

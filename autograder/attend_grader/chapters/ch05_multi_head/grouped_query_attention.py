@@ -91,26 +91,26 @@ SLIPS = (
     Slip(
         "not repeated",
         ((KEYS, "k"), (VALUES, "v")),
-        "Keys and values keep their kv_heads heads, which fit the queries only where there is one "
-        "head of them, or as many as of queries. Repeat both with repeat_kv.",
+        "Keys, values or both keep their kv_heads heads, which fit the queries only where there is "
+        "one head of them, or as many as of queries. Repeat both with repeat_kv.",
     ),
     Slip(
         "groups in rounds",
         ((KEYS, "k.repeat(1, repeats, 1, 1)"), (VALUES, "v.repeat(1, repeats, 1, 1)")),
-        "Query heads find the wrong keys: as if copies came in rounds, 0, 1, 0, 1. Heads next to "
-        "each other share: 0, 0, 1, 1. Your own repeat_kv does that.",
+        "Query heads find the wrong keys and values, as if copies came in rounds, 0, 1, 0, 1. "
+        "Heads next to each other should share, 0, 0, 1, 1: that is what repeat_kv is for.",
     ),
     Slip(
         "values in rounds",
         (VALUES, "v.repeat(1, repeats, 1, 1)"),
-        "The weights are right, but values come from the wrong heads. Repeat the values exactly "
-        "as the keys: neighbours share.",
+        "The weights are right, but values come from the wrong heads. Repeat the values exactly as "
+        "the keys: neighbours should share.",
     ),
     Slip(
         "G copies",
         ("self.heads // self.kv_heads", "self.kv_heads"),
-        "Every head of keys gets G copies, so there are G · G of them. It takes H / G copies to "
-        "have as many as queries: self.heads // self.kv_heads.",
+        "Every head of keys or values gets G copies, so there are G · G of them. It takes H / G "
+        "copies to have as many as queries: self.heads // self.kv_heads.",
     ),
     Slip(
         "keys split like queries",
@@ -120,8 +120,8 @@ SLIPS = (
             (KEYS, "k"),
             (VALUES, "v"),
         ),
-        "Keys and values are split into self.heads, and do not fit the queries or cannot be split "
-        "at all. They are only G·D wide: split them into self.kv_heads.",
+        "Only kv_heads = heads works, as if keys and values were split into self.heads. They are "
+        "only G·D wide: split them into self.kv_heads, then repeat them.",
     ),
     Slip(
         "scaled by the root of C / G",
@@ -135,8 +135,8 @@ SLIPS = (
             ASKED,
             ASKED.replace("(q,", "(repeat_kv(q.unflatten(1, (-1, repeats)).mean(2), repeats),"),
         ),
-        "The query heads of a group all ask the same, the mean of their queries. Only keys and "
-        "values are shared: each of the H query heads keeps its own queries and weights.",
+        "The query heads of a group all ask the same, the mean of their queries. Share only keys "
+        "and values: each of the H query heads should keep its own queries and weights.",
     ),
     Slip(
         "keys and values exchanged",

@@ -114,17 +114,18 @@ SIZE = "kv_cache_bytes(tokens, layers, kv_heads, head_dim, batch=batch, bits=bit
 DIVIDES = "heads % kv_heads == 0 and size <= budget"
 SLIPS = (
     Slip(
-        "heads that do not divide",
+        "heads that need not divide",
         (DIVIDES, "size <= budget"),
-        "Your number of heads fits, but does not divide the query heads: some groups would be "
+        "Your number of heads fits, but need not divide the query heads: some groups could be "
         "larger than others. Take the largest divisor that fits.",
     ),
     Slip(
         "as many as fit, by one head's bytes",
         ((SIZE, "kv_heads * " + SIZE.replace("kv_heads, ", "1, ")),
          (DIVIDES, "size <= budget")),
-        "You return how many heads fit, but that number need not divide the query heads. Go down "
-        "to a divisor. And round the bytes of all heads together, not those of one head.",
+        "You return how many heads fit if the bytes of each are rounded up, and that number need "
+        "not divide the query heads. Go down to a divisor. And round the bytes of all heads "
+        "together.",
     ),
     Slip(
         "the fewest",
@@ -136,13 +137,13 @@ SLIPS = (
         "each head rounded up",
         (SIZE, "kv_heads * " + SIZE.replace("kv_heads, ", "1, ")),
         "You round up the bytes of each head. Count the bytes of all heads together, and round "
-        "once: with 3 bits a number, heads share a byte.",
+        "once: with 3 bits a number, heads may share a byte.",
     ),
     Slip(
         "batch and bits left out",
         (SIZE, SIZE.replace(", batch=batch, bits=bits", "")),
-        "You count one sentence of 16 bits, whatever is asked: hand batch and bits on to "
-        "kv_cache_bytes.",
+        "You count one sentence, and 16 bits a number, whatever is asked: hand batch and bits on "
+        "to kv_cache_bytes.",
     ),
     Slip(
         "batch left out",
@@ -164,7 +165,7 @@ SLIPS = (
         (("range(heads, 0, -1)", "[heads // 2**n for n in range(heads.bit_length())]"),
          (DIVIDES, "size <= budget")),
         "You halve the heads until they fit. Other divisors lie between, as 4 of 12; and half of "
-        "an odd number does not divide it.",
+        "an odd number, rounded down, need not divide it.",
     ),
     Slip(
         "the size of a group",

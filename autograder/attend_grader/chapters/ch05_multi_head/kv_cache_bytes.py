@@ -109,8 +109,8 @@ SLIPS = (
     Slip(
         "keys counted, values not",
         ("2 * kv_heads", "kv_heads"),
-        "You count half: keys alone. A value lies beside each key, so there are 2 · D numbers for "
-        "each head.",
+        "Without a latent you count half the numbers: keys alone. A value lies beside each key: "
+        "count 2 · D numbers for each head.",
     ),
     Slip("bits, not bytes", (UP, f"{ALL} * bits"), "You return bits. A byte has 8 of them."),
     Slip(
@@ -127,8 +127,8 @@ SLIPS = (
     Slip(
         "rounded down",
         (UP, f"{ALL} * bits // 8"),
-        "Your bytes are rounded down: `//` drops the rest, and the last bits have no room. Round "
-        "up, once, at the end.",
+        "Your bytes are rounded down, as by `//`: the last bits have no room where they do not "
+        "fill a byte. Round up, once, at the end.",
     ),
     Slip(
         "bits // 8 first",
@@ -139,8 +139,8 @@ SLIPS = (
     Slip(
         "one byte too many",
         (UP, f"({ALL} * bits + 8) // 8"),
-        "You return one byte too many wherever 8 divides the bits, as when 8 is added before the "
-        "division: add 7, the most that can be missing.",
+        "You return one byte too many wherever 8 divides the bits in all, as when 8 is added "
+        "before the division: add 7, the most that can be missing.",
     ),
     Slip(
         "every number rounded up",

@@ -205,15 +205,16 @@ SLIPS = (
     Slip(
         "absorbed: scaled by √R",
         (LOOKED, "masked_attention(asked, latents, latents, mask)"),
-        "forward is right. forward_absorbed divides the scores by √R, the width of its latents. "
-        "They are the scores of queries of width D: hand masked_attention the scale D ** -0.5.",
+        "forward is right. forward_absorbed divides the scores by √R, the root of its latents' "
+        "width. They are the scores of queries of width D: hand masked_attention the scale D ** "
+        "-0.5.",
     ),
     Slip(
         "absorbed: makes keys and values",
         (*MAKES_KEYS, MAKES_VALUES),
-        "forward_absorbed is right, but it still makes the keys and values of every token, which "
-        "is what it should save. Carry W_uk over to the queries, and apply W_uv after the weighted "
-        "mean.",
+        "forward_absorbed agrees with forward, but it still makes the keys and values of every "
+        "token, which is what it should save. Carry W_uk over to the queries, and apply W_uv after "
+        "the weighted mean.",
     ),
     Slip(
         "absorbed: makes values",
@@ -230,9 +231,9 @@ SLIPS = (
     Slip(
         "absorbed: W_uk turned over before it is cut",
         (UP_KEY, "self.key.weight.T.reshape(self.heads, q.shape[-1], -1)"),
-        "forward is right. In forward_absorbed self.key.weight is transposed and then cut into "
-        "heads, which mixes their numbers. Its rows 0 … D-1 belong to head 0: cut it as it is, to "
-        "(heads, D, R).",
+        "forward is right. In forward_absorbed it is as if self.key.weight were transposed and "
+        "then cut into heads, which mixes their numbers. Its rows 0 … D-1 belong to head 0: cut it "
+        "as it is, to (heads, D, R).",
     ),
     Slip(
         "absorbed: rows of W_uk in turn",
@@ -249,22 +250,22 @@ SLIPS = (
     Slip(
         "absorbed: W_uv cut across the heads",
         (FOUND, "found @ self.value.weight.T.reshape(self.heads, found.shape[-1], -1)"),
-        "forward is right. In forward_absorbed W_uv is cut to (H, R, D) by a reshape, which mixes "
-        "the heads. Cut the rows of the stored weight first, (H, D, R), then exchange the last two "
-        "axes.",
+        "forward is right. In forward_absorbed W_uv is cut to (H, R, D) as if by one reshape, "
+        "which mixes the heads. Cut the rows of the stored weight first, (H, D, R), then exchange "
+        "the last two axes.",
     ),
     Slip(
         "absorbed: W_uk transposed twice",
         ("q @ up_key", "q @ up_key.transpose(-1, -2)"),
         "forward is right. In forward_absorbed the heads of self.key.weight are transposed once "
-        "too often. The stored weight is W_ukᵀ already: cut into heads, (H, D, R), it is what the "
-        "queries are multiplied by.",
+        "too often. The stored weight is W_ukᵀ already: multiply the queries by it as it is, cut "
+        "into heads, (H, D, R).",
     ),
     Slip(
         "absorbed: W_uk read as (R, C)",
         (UP_KEY, "self.key.weight.reshape(latents.shape[-1], self.heads, -1).permute(1, 2, 0)"),
-        "forward is right. In forward_absorbed self.key.weight is reshaped as if it were (R, C). "
-        "It is stored as (C, R): cut its rows into heads, (heads, D, R).",
+        "forward is right. In forward_absorbed self.key.weight is read as if it were (R, C). It is "
+        "stored as (C, R): cut its rows into heads, (heads, D, R).",
     ),
     Slip(
         "forward: keys and values exchanged",

@@ -53,14 +53,14 @@ SLIPS = (
     Slip(
         "reshape without transpose",
         (".transpose(1, 2)", ""),
-        "A token gets numbers of other tokens: the heads were not moved behind the tokens before "
-        "the last two axes became one. Exchange axes 1 and 2 first.",
+        "A token gets numbers of other tokens, as if (B, H, T, D) were reshaped to (B, T, H·D) at "
+        "once. Exchange axes 1 and 2 first.",
     ),
     Slip(
         "heads in turn",
         ("transpose(1, 2)", "permute(0, 2, 3, 1)"),
         "The numbers of a token come in turn from all heads. The D numbers of one head belong "
-        "together: the order of the last two axes must be (H, D).",
+        "together: make one axis of (H, D), not of (D, H).",
     ),
     Slip(
         "heads added up",
@@ -82,8 +82,8 @@ SLIPS = (
     Slip(
         "last two axes exchanged",
         ("transpose(1, 2)", "transpose(-1, -2)"),
-        "The numbers of a token come from several tokens: the last two axes were exchanged. It is "
-        "axes 1 and 2, heads and tokens, that change places.",
+        "The numbers of a token come from several tokens, as if the last two axes were exchanged. "
+        "Exchange axes 1 and 2, heads and tokens.",
     ),
 )
 

@@ -150,9 +150,8 @@ SLIPS = (
             *((f"split_heads(self.{name}(x), self.heads)", f"self.{name}(x)") for name in THREE),
             ("merge_heads(found)", "found"),
         ),
-        "There are no heads: one table of weights for each sentence, (B, T, T), from queries of "
-        "all C numbers. split_heads first, queries, keys and values; merge_heads after the "
-        "look-up.",
+        "There are no heads: one table of scores for each sentence, (B, T, T), from queries of all "
+        "C numbers. split_heads first, queries, keys and values; merge_heads after the look-up.",
     ),
     Slip(
         "numbers dealt out in turn",
@@ -167,27 +166,28 @@ SLIPS = (
             ("merge_heads(found)", "found.permute(0, 2, 3, 1).flatten(2)"),
         ),
         "The numbers of a token are dealt out to the heads in turn, like cards, and joined the "
-        "same way. A head has the D numbers next to each other: split_heads and merge_heads do "
+        "same way. A head should get D numbers next to each other: split_heads and merge_heads do "
         "that.",
     ),
     Slip(
         "heads cut by one reshape",
         tuple(reshaped(name) for name in THREE),
-        "A head's queries, keys and values mix numbers of several tokens, as if (B, T, C) were "
-        "reshaped to (B, H, T, D) at once. Cut the width, then exchange tokens and heads: that "
-        "is what split_heads does.",
+        "A head's queries, keys and values are the wrong pieces of tokens, as if (B, T, C) were "
+        "reshaped to (B, H, T, D) at once. Cut the width, then exchange tokens and heads: that is "
+        "what split_heads does.",
     ),
     Slip(
         "merged without transpose",
         ("merge_heads(found)", "found.reshape(x.shape)"),
         "Weights and shapes are right, the output is not: as if the heads' results were reshaped "
-        "to (B, T, C) without moving the heads behind the tokens. That is what merge_heads does.",
+        "to (B, T, C) without moving the heads behind the tokens. merge_heads moves them.",
     ),
     Slip(
         "softmax over the queries",
         (f"found, weights = {ASKED}", BY_QUERIES),
-        "The softmax runs over the queries: the weights that a key gets sum to 1. It belongs on "
-        "the last axis, where each query's weights for all keys stand.",
+        "The softmax runs over the queries: the weights that a key gets sum to 1, and are NaN "
+        "where no query may see it. It belongs on the last axis, where each query's weights for "
+        "all keys stand.",
     ),
     Slip(
         "queries and keys exchanged",
@@ -204,7 +204,7 @@ SLIPS = (
     Slip(
         "keys by the layer of the queries",
         ("self.key(x)", "self.query(x)"),
-        "Your keys are made by self.query, as the queries are. They have a layer of their own.",
+        "Queries are compared with queries, as if self.query made the keys. Make them by self.key.",
     ),
     *scales(ASKED),
 )

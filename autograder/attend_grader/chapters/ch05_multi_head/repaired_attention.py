@@ -116,22 +116,23 @@ SLIPS = (
         "not repaired",
         ((CUT, f"({RESHAPED} for part in (q, k, v))"),
          (MERGED, "found.reshape(len(found), found.shape[2], -1)")),
-        "This is the colleague's function: a head's rows go on with numbers of the same token, "
-        "since reshape alone keeps the reading order. Cut the width, then exchange tokens and "
-        "heads; and back again at the end.",
+        "This does what the colleague's function does: a head's rows go on with numbers of the "
+        "same token, since a reshape alone keeps the reading order. Cut the width, then exchange "
+        "tokens and heads; and back again at the end.",
         seen="the broken function in the text",
     ),
     Slip(
         "the end not repaired",
         (MERGED, "found.reshape(len(found), found.shape[2], -1)"),
-        "The heads are cut as they should be, but at the end (B, H, T, D) is reshaped to (B, T, C) "
-        "at once. Bring the heads behind the tokens first: that is what merge_heads does.",
+        "The heads are cut as they should be, but at the end it is as if (B, H, T, D) were "
+        "reshaped to (B, T, C) at once. Bring the heads behind the tokens first: that is what "
+        "merge_heads does.",
     ),
     Slip(
         "the beginning not repaired",
         (CUT, f"({RESHAPED} for part in (q, k, v))"),
-        "The end is right. Queries, keys and values are still cut by one reshape, so a head gets "
-        "numbers of a few tokens only: split_heads cuts the width.",
+        "The end is right. Queries, keys and values are cut as if by one reshape, so a head gets "
+        "the wrong pieces of tokens. Cut the width, as split_heads does.",
     ),
     Slip(
         "dealt out in turn, merged in order",
@@ -143,8 +144,8 @@ SLIPS = (
         "heads left behind the tokens",
         ((CUT, "(part.unflatten(-1, (heads, -1)) for part in (q, k, v))"),
          (MERGED, "found.flatten(2)")),
-        "The heads stand behind the tokens, so the heads of one token look at each other. Tokens "
-        "look at tokens: bring the heads before them.",
+        "The heads stand behind the tokens, so heads look at heads. Tokens should look at tokens: "
+        "bring the heads before them.",
     ),
     Slip(
         "one head",
@@ -155,8 +156,8 @@ SLIPS = (
         "numbers dealt out in turn",
         ((CUT, "(part.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2) for part in (q, k, v))"),
          (MERGED, "found.permute(0, 2, 3, 1).flatten(2)")),
-        "The numbers are dealt out to the heads in turn. Head 0 has the first D next to each "
-        "other, head 1 the next D.",
+        "The numbers are dealt out to the heads in turn. Head 0 should have the first D next to "
+        "each other, head 1 the next D.",
     ),
     *scales(ASKED),
 )  # fmt: skip

@@ -67,7 +67,8 @@ SLIPS = (
     Slip(
         "repeats taken for the number of heads",
         (JOINED, "x.repeat_interleave(max(repeats // groups, 1), dim=1)"),
-        "`repeats` is taken for the heads in all. Expected are `repeats` of each: G·repeats.",
+        "There are repeats // G copies of each head, or one, as if `repeats` were the heads in "
+        "all. Expected are `repeats` of each: G·repeats.",
     ),
     Slip(
         "copies on an axis of their own",
@@ -78,14 +79,15 @@ SLIPS = (
     Slip(
         "rounds over sentences and heads",
         (JOINED, "x.flatten(0, 1).repeat(repeats, 1, 1).reshape(batch, -1, tokens, width)"),
-        "Heads of other sentences come in: sentences and heads were made one axis, which was then "
-        "repeated in rounds. Copy along axis 1 alone, so that copies of one head are neighbours.",
+        "With several sentences, heads of others come in, as if sentences and heads were made one "
+        "axis and that repeated in rounds. Copy along axis 1 alone, so that copies of one head are "
+        "neighbours.",
     ),
     Slip(
         "copies along the tokens, reshaped",
         (COPIES, "x[:, :, :, None].expand(batch, groups, tokens, repeats, width)"),
-        "Numbers of several tokens are mixed: the copies were made along another axis and then "
-        "reshaped. Put the new axis right behind that of the heads, x[:, :, None].",
+        "Tokens stand in wrong places, as if each were copied on the spot and the row of copies "
+        "then cut into heads. Put the new axis right behind that of the heads, x[:, :, None].",
     ),
 )
 

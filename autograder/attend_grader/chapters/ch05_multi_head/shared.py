@@ -141,8 +141,8 @@ def scales(asked: str) -> tuple[Slip, ...]:
         Slip(
             "divided by D",
             (asked, asked.replace("mask)", "mask, 1 / q.shape[-1])")),
-            "Your scores are divided by D, a head's width. It is its root, √D, as masked_attention "
-            "does by itself.",
+            "Your scores are divided by D, a head's width. Divide by its root, √D, as "
+            "masked_attention does by itself.",
         ),
     )
 

@@ -46,9 +46,9 @@ SLIPS = (
     Slip(
         "one reshape, no transpose",
         (CUT, "x.reshape(batch, heads, tokens, width // heads)"),
-        "A head gets numbers of one token where it should get those of another: the new shape was "
-        "filled in reading order. Cut the width first, x.reshape(B, T, heads, D), then exchange "
-        "the axes of tokens and heads.",
+        "A head gets numbers of one token where it should get those of another, as if the new "
+        "shape were filled in reading order. Cut the width first, x.reshape(B, T, heads, D), then "
+        "exchange the axes of tokens and heads.",
     ),
     Slip(
         "heads left behind the tokens",
@@ -59,8 +59,8 @@ SLIPS = (
     Slip(
         "tokens and width exchanged first",
         (CUT, "x.transpose(1, 2).reshape(batch, heads, tokens, width // heads)"),
-        "x was transposed before it was cut, so a head's rows run over tokens. Cut the width into "
-        "(heads, D) first, then exchange tokens and heads.",
+        "A head's rows run over tokens, as if x were transposed before it is cut. Cut the width "
+        "into (heads, D) first, then exchange tokens and heads.",
     ),
     Slip(
         "numbers dealt out in turn",

@@ -81,31 +81,33 @@ SLIPS = (
     Slip(
         "no penalty for keys ahead",
         (".abs()", ".clamp(min=0)"),
-        "Keys after the query have no penalty at all: the distance is held at 0 or above (clamp). "
-        "It has no sign: take the absolute value.",
+        "Keys after the query have no penalty at all, as if the distance were held at 0 or above. "
+        "The distance should have no sign: take the absolute value.",
     ),
     Slip(
         "counted instead of reading positions",
         (APART, "torch.arange(len(query_positions))[:, None] - torch.arange(len(key_positions))"),
-        "You count the tokens of each tensor from 0. A single new query would stand at 0, far "
-        "from the keys just before it. Use the positions given.",
+        "The tokens of each tensor seem to be counted from 0. A single new query would then stand "
+        "where the first key stands. Use the positions given.",
     ),
     Slip(
         "by the key's position alone",
         (BIAS, "slopes[:, None, None] * key_positions.expand_as(distance)"),
         "Your bias grows with the key's position and does not look at the query's. Under a causal "
-        "mask the softmax is the same, but asked for is the bias: minus slope times distance.",
+        "mask the softmax is the same up to rounding, but asked for is the bias: minus slope times "
+        "distance.",
     ),
     Slip(
         "queries along the last axis",
         (APART, "key_positions[:, None] - query_positions"),
         "Queries lie along the last axis and keys before them, (H, S, T). Asked for is (H, T, S): "
-        "query positions are the column, key positions the row.",
+        "take query positions as the column, key positions as the row.",
     ),
     Slip(
         "squared distance",
         (".abs()", " ** 2"),
-        "Your penalty grows with the square of the distance. It is linear: that is the L in ALiBi.",
+        "Your penalty grows with the square of the distance. It should be linear: that is the L in "
+        "ALiBi.",
     ),
     Slip(
         "queries taken for the last keys",
@@ -117,7 +119,7 @@ SLIPS = (
         "a causal mask built in",
         (BIAS, f"({BIAS}).masked_fill(key_positions > query_positions[:, None], -math.inf)"),
         "Keys after the query have no finite bias: a causal mask is built in. The mask is another "
-        "term; here such a key is penalised like one as far before the query.",
+        "term: such a key should be penalised like one as far before the query.",
     ),
 )
 

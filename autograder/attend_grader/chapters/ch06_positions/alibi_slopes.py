@@ -41,19 +41,19 @@ SLIPS = (
     Slip(
         "one formula for all head counts",
         (f"2 ** {POWER}", "heads"),
-        "2^(−8h/H) is used for every number of heads. For others than powers of two, take the "
-        "slopes of the largest power of two below, then every other slope of twice as many.",
+        "Your slopes are 2^(−8h/H) for every number of heads. For others than powers of two, take "
+        "the slopes of the largest power of two below, then the 1st, 3rd, 5th, … of twice as many.",
     ),
     Slip(
         "counted heads from 0",
         ((OWN, "torch.arange(power)"), (BETWEEN, "torch.arange(0, 2 * power, 2)")),
-        "Your first slope is 1: h was counted from 0. It runs from 1 to H.",
+        "Your first slope is 1, as if h were counted from 0. Count it from 1.",
     ),
     Slip(
         "the first ones counted from 0",
         (OWN, "torch.arange(power)"),
-        "The slopes of the power of two begin with 1: h was counted from 0 there. It runs from 1 "
-        "to H; those added after them are right.",
+        "The slopes of the power of two begin with 1, as if h were counted from 0 there. Count it "
+        "from 1; those added after them are right.",
     ),
     Slip(
         "the first of twice as many",
@@ -76,31 +76,33 @@ SLIPS = (
     Slip(
         "the power of two above",
         (POWER, "math.ceil(math.log2(heads))"),
-        "You take the slopes of the next power of two above and leave out the last. Take those of "
-        "the power below, then every other slope of twice as many heads.",
+        "Between powers of two you take the slopes of the next power above and leave out the last "
+        "ones. Take those of the power below, then the 1st, 3rd, 5th, … of twice as many heads.",
     ),
     Slip(
         "sorted",
         ("[:heads]", "[:heads].sort(descending=True).values"),
-        "The right slopes, out of order. Those of the power of two come first, then those added.",
+        "The right slopes, out of order. Those of the power of two should come first, then those "
+        "added.",
     ),
     Slip(
         "halved from head to head",
         (("-8 / power", "-1.0"), ("-4 / power", "-0.5")),
-        "Your slopes halve from head to head, whatever their number. For H heads (a power of two) "
-        "the ratio is 2^(−8/H), so that the last slope is always 1/256.",
+        "Your slopes halve from head to head, whatever their number, and so do those added after "
+        "them. For H heads (a power of two) the ratio should be 2^(−8/H), so that the last slope "
+        "is 1/256.",
     ),
     Slip(
         "divided with //",
         (("-8 / power", "-8 // power"), ("-4 / power", "-4 // power")),
-        "The step of the exponent, 8/H, is cut to a whole number (`//`). That is right for up to "
-        "8 slopes; with more the step is a fraction: divide with `/`.",
+        "The step of the exponent, −8/H, comes out rounded down to a whole number, as by `//`. "
+        "That is right for up to 8 heads; with more, a step is a fraction: divide with `/`.",
     ),
     Slip(
         "a power of two passed over",
         (POWER, "max(math.ceil(math.log2(heads)) - 1, 0)"),
-        "A power of two is treated like any other number: it gets the slopes of half as many "
-        "heads first. The largest power of two that is not above 8 is 8 itself.",
+        "A power of two above 1 is treated like any other number: it gets the slopes of half as "
+        "many heads first. The largest power of two that is not above 8 is 8 itself.",
     ),
 )
 

@@ -164,21 +164,21 @@ SLIPS = (
             (HALVES, "x[..., ::2], x[..., 1::2]"),
             (JOINED, f"torch.stack(({TURNED}), dim=-1).flatten(-2)"),
         ),
-        "You pair neighbours, (x_0, x_1), (x_2, x_3), …, as RoFormer and GPT-J do. Here pair i is "
-        "(x_i, x_{i + D/2}): cut the last axis in two halves. The two are the same up to the order "
-        "of the numbers, but queries, keys and trained weights must agree on one.",
+        "You pair neighbours, (x_0, x_1), (x_2, x_3), …, as RoFormer and GPT-J do. Here pair i "
+        "should be (x_i, x_{i + D/2}): cut the last axis in two halves. The two are the same up to "
+        "the order of the numbers, but queries, keys and trained weights must agree on one.",
     ),
     Slip(
         "sine and cosine exchanged",
         ("cos, sin = angles", "sin, cos = angles"),
-        "Sine and cosine have changed places: at position 0, where nothing turns, your answer is "
-        "not x. The cosine multiplies a number itself, the sine its partner.",
+        "Sine and cosine have changed places: at position 0, where nothing should turn, your "
+        "answer is not x. The cosine should multiply a number itself, the sine its partner.",
     ),
     Slip(
         "used numbers already turned",
         (TURNED, "new := first * cos - second * sin, second * cos + new * sin"),
-        "Your second halves are made from first halves that were already turned. Both lines of "
-        "the rotation need the old numbers: give the new ones other names.",
+        "Your second halves come out as if made from first halves already turned. Both lines of "
+        "the rotation need the old numbers: keep those until both are made.",
     ),
     Slip(
         "two conventions mixed",
@@ -204,8 +204,8 @@ SLIPS = (
     Slip(
         "angles in the dtype of x",
         (ANGLES, ANGLES.replace("double()", "to(x.dtype)")),
-        "The angles were rounded to the dtype of x: in bfloat16 that is wrong by radians from "
-        "position a few hundred on, in float32 by a thousandth at 100,000. Convert sines and "
+        "The angles were rounded to the dtype of x: in bfloat16 that can be wrong by radians from "
+        "position a few hundred on, in float32 by thousandths at 100,000. Convert sines and "
         "cosines, not angles.",
     ),
 )

@@ -119,14 +119,14 @@ SLIPS = (
     Slip(
         "T compared without start",
         (REFUSE, "x.shape[-2] > self.table.shape[0]"),
-        "Only T is compared with the number of rows, so tokens that `start` moves past the end "
-        "are not refused with a ValueError. Compare start + T.",
+        "Tokens that `start` moves past the end are not refused with a ValueError, as if only T "
+        "were compared with the number of rows. Compare start + T.",
     ),
     Slip(
         "the slice ends at T",
         (ROWS, "self.table[start : x.shape[-2]]"),
-        "The slice ends at row T, wherever it starts: with `start` some rows are missing. It must "
-        "run from start to start + T.",
+        "Your rows come out as if the slice ended at T, wherever it starts: with `start` above 0 "
+        "some rows are missing. It must run from start to start + T.",
     ),
     Slip(
         "refused the last row",
@@ -137,8 +137,8 @@ SLIPS = (
     Slip(
         "length from the second axis",
         (END, "end = start + x.shape[1]"),
-        "The length is read from an axis that need not be the tokens': shape[1], or shape[0]. "
-        "There may be any number of axes before the last two; the tokens' is x.shape[-2].",
+        "The length seems to be that of the second axis, shape[1], which need not be the tokens'. "
+        "There may be any number of axes before the last two: take x.shape[-2].",
     ),
 )
 

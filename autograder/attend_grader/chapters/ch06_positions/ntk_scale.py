@@ -70,8 +70,8 @@ SLIPS = (
     Slip(
         "base times factor",
         (POWER, ""),
-        "The base is multiplied by the factor itself. Then the slowest pair turns too fast, as its "
-        "exponent is (D − 2)/D, not 1: multiply by factor^(D/(D−2)).",
+        "The base is multiplied by the factor itself. Then the slowest pair turns factor^((D−2)/D) "
+        "times more slowly, not factor times: multiply by factor^(D/(D−2)).",
     ),
     Slip(
         "the wrong number raised",
@@ -82,30 +82,31 @@ SLIPS = (
     Slip(
         "exponent D/(D−1)",
         ("width - 2", "width - 1"),
-        "The exponent is D/(D−1), but the slowest frequency is base^(−(D−2)/D): it is D/(D−2).",
+        "The exponent is D/(D−1), but the slowest frequency is base^(−(D−2)/D): it should be "
+        "D/(D−2).",
     ),
     Slip(
         "divided with //",
         (RAISED, "float(base * factor ** (width // (width - 2)))"),
-        "`//` cuts D/(D−2) to a whole number, which is 1 for every width above 4. Divide the "
-        "exponent with `/`.",
+        "D/(D−2) comes out cut to a whole number, as by `//`: that is 1 for every width above 4. "
+        "Divide the exponent with `/`.",
     ),
     Slip(
-        "width − 2 without brackets",
+        "base divided by the factor",
         ("(width - 2)", "width - 2"),
-        "Python reads `width / width - 2` as (width / width) − 2, which is −1. Put width − 2 in "
-        "brackets: factor ** (width / (width - 2)).",
+        "The base is divided by the factor. If you wrote `width / width - 2`, Python reads that as "
+        "(width / width) − 2, which is −1. Multiply by factor ** (width / (width - 2)).",
     ),
     Slip(
         "the base raised too",
         (RAISED, f"(base * factor){POWER}"),
-        "The base itself is raised to D/(D−2) too. Only the factor is: base * factor ** (…).",
+        "The base itself is raised to D/(D−2) too. Raise only the factor: base * factor ** (…).",
     ),
     Slip(
         "exponent without brackets",
         (POWER, "**width / (width - 2)"),
-        "Python reads `factor ** width / (width - 2)` as (factor ** width) / (width − 2). Put the "
-        "exponent in brackets: factor ** (width / (width - 2)).",
+        "What comes out is base · factor^D / (D − 2): so Python reads `factor ** width / (width - "
+        "2)`. Put the exponent in brackets: factor ** (width / (width - 2)).",
     ),
 )
 

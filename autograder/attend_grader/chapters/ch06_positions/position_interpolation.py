@@ -74,25 +74,26 @@ SLIPS = (
     Slip(
         "stretched instead of squeezed",
         (SHARE, "max(1.0, length / trained_length)"),
-        "Positions are stretched, not squeezed: the factor is upside down. It is trained / wanted.",
+        "Positions are stretched, not squeezed: the factor is upside down. It should be trained / "
+        "wanted.",
     ),
     Slip(
         "held at the last trained position",
         (SQUEEZED, "positions.double().clamp(max=trained_length - 1)"),
-        "Positions past the trained length are all held at its last one (clamp), so far tokens "
+        "Positions past the trained length are all held at its last one, as by a clamp, so they "
         "cannot be told apart. Multiply all positions by the same ratio.",
     ),
     Slip(
         "wrapped around",
         (SQUEEZED, "positions.double() % trained_length"),
-        "Positions past the trained length begin again at 0 (a remainder), so tokens far apart "
-        "share one. Multiply all positions by the same ratio.",
+        "Positions past the trained length begin again at 0, as by a remainder, so tokens that are "
+        "trained_length apart share one. Multiply all positions by the same ratio.",
     ),
     Slip(
         "counted the positions given",
         ("/ length", "/ positions.numel()"),
-        "You divide by how many positions there are, len(positions) or the like, where the text's "
-        "length is wanted. `positions` may hold only some of them: use the argument `length`.",
+        "Your ratio comes out as if the text were as long as `positions`, which may hold only some "
+        "of the text's. Use the argument `length`.",
     ),
     Slip(
         "a whole factor",
@@ -102,8 +103,8 @@ SLIPS = (
     Slip(
         "last to last",
         ("trained_length / length", "(trained_length - 1) / (length - 1)"),
-        "The last position is mapped to the last trained one, by (trained − 1) / (wanted − 1). "
-        "Chen et al. multiply by trained / wanted.",
+        "In a longer text the last position is mapped to the last trained one, by (trained − 1) / "
+        "(wanted − 1). Chen et al. multiply by trained / wanted.",
     ),
     Slip(
         "converted too late",

@@ -135,50 +135,51 @@ SLIPS = (
     Slip(
         "ranges made for the whole table",
         ((HALVED, "half = one_side // 2"), (AHEAD, "(relative > 0) * half")),
-        "With bidirectional each side has only half of the table, and your ranges are made for "
-        "all of it: halve the number of buckets before you halve it again for the exact ones.",
+        "With bidirectional your ranges are made for the whole table, though each side has only "
+        "half of it: halve the number of buckets before you halve it again for the exact ones.",
     ),
     Slip(
         "half of the table looking back",
         (f"distance = {BACK}", f"{HALVED}\n        distance = {BACK}"),
-        "Looking back only, you use half of the table, as with bidirectional. Then all buckets "
+        "Looking back only, you use half of the table, as with bidirectional. Let all buckets "
         "serve one side: side = buckets.",
     ),
     Slip(
         "as many shared as exact",
         ("share * (one_side - exact)", "share * exact"),
-        "Where the buckets of a side are odd, far keys come into too low a one. The exact buckets "
-        "are side // 2, a whole number; those left to share are one side's minus these: one more.",
+        "Where a side has an odd number of buckets, far keys can come into too low a one, as if as "
+        "many buckets were shared as are exact. Count those left to share as side − exact: one "
+        "more.",
     ),
     Slip(
         "the logarithm spread too wide",
         ("share * (one_side - exact)", "share * one_side"),
-        "Far distances climb too fast: the logarithm is multiplied by all buckets of a side. Only "
-        "those that are not exact are left to share, one side's buckets minus the exact ones.",
+        "The buckets of far distances climb too fast, as if the logarithm were multiplied by all "
+        "buckets of a side. Multiply it by those left to share, side − exact.",
     ),
     Slip(
         "a bucket for every distance",
         ("torch.where(distance < exact, distance, far)", "distance.clamp(max=one_side - 1)"),
-        "Every distance has a bucket of its own until they run out. T5 gives only half of a side's "
-        "buckets to single distances; the others hold ranges that widen, up to max_distance.",
+        "Every distance has a bucket of its own until they run out. Give only side // 2 of a "
+        "side's buckets to single distances; let far distances share the others, by the logarithm.",
     ),
     Slip(
         "keys ahead count by distance",
         (BACK, "relative.abs()"),
         "Without bidirectional, keys after the query are treated like keys as far before it. They "
-        "all count as distance 0: clamp, do not take the absolute value.",
+        "should all count as distance 0: hold −r at 0 or above.",
     ),
     Slip(
         "rounded instead of cut off",
         (".clamp(0, one_side - 1)", ".round().clamp(0, one_side - 1)"),
-        "Far distances come out a bucket too high here and there: the logarithm is rounded to the "
-        "nearest whole number. Cut it off (floor, or .long()).",
+        "Far distances come out a bucket too high here and there, as if ℓ were rounded to the "
+        "nearest whole number. Cut its fraction off (floor, or .long()).",
     ),
     Slip(
         "one half for both directions",
         (AHEAD, "first"),
-        "Both sides of the query share buckets even where bidirectional is True. Keys after the "
-        "query have the second half of the table: add half of its length to their bucket.",
+        "Both sides of the query share buckets even where bidirectional is True. Give keys after "
+        "the query the second half of the table: add side to their bucket.",
     ),
 )
 

@@ -171,29 +171,29 @@ SLIPS = (
         "halves, as in apply_rope: keep the angles as they were and repair the partner.",
     ),
     Slip(
-        "angles changed, where one of the two had to",
+        "both changed, where only the partner had to",
         (LAID_OUT, "angles = angles.repeat_interleave(2, dim=-1)"),
         "Now the partners are halves, but the angles are laid out for neighbours, (θ_0, θ_0, θ_1, "
-        "θ_1, …). One of the two had to change, not both.",
+        "θ_1, …). Change the partner only, and keep the angles as they were.",
     ),
     Slip(
         "halves not exchanged",
         (PARTNER, "torch.cat((-first, second), dim=-1)"),
         "Each number is its own partner: the sign is there, but the halves stay where they are. "
-        "The partner is (−second half, first half).",
+        "The partner should be (−second half, first half).",
     ),
     Slip(
         "angles in float32",
         (ANGLES, ANGLES.replace("double", "float")),
-        "Digits are lost, more of them farther out: the angles were made in float32. That line of "
-        "the colleague's was right.",
+        "Digits are lost, more of them farther out: the angles were made in float32. Make them in "
+        "float64, as the colleague did.",
     ),
     Slip(
         "angles in the dtype of q",
         (ANGLES, ANGLES.replace("double()", "to(q.dtype)")),
-        "Angles are rounded to the dtype of q or k: in bfloat16 that is wrong by radians from "
-        "position a few hundred on, in float32 by a thousandth at 100,000. That line of the "
-        "colleague's was right.",
+        "Angles are rounded to the dtype of q or k: in bfloat16 that can be wrong by radians from "
+        "position a few hundred on, in float32 by thousandths at 100,000. Make them in float64, as "
+        "the colleague did.",
     ),
 )
 

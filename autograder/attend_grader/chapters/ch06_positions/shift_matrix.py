@@ -111,14 +111,14 @@ SLIPS = (
     Slip(
         "no minus sign",
         (BLOCK, "(cos, sin, sin, cos)"),
-        "There is no minus sign in your blocks. cos(a + b) = cos a cos b − sin a sin b: the sine "
-        "in the lower left is negative, or lengths would change.",
+        "The sine in the lower left of your blocks lacks its minus sign. cos(a + b) = cos a cos b "
+        "− sin a sin b: put a minus before that sine.",
     ),
     Slip(
         "cosines beside the diagonal",
         (BLOCK, "(sin, cos, -cos, sin)"),
         "Sine and cosine have changed places in your blocks. An offset of 0 must give the "
-        "identity: the cosines stand on the diagonal.",
+        "identity: put the cosines on the diagonal.",
     ),
     Slip(
         "pairs the two halves",
@@ -127,7 +127,7 @@ SLIPS = (
             "blocks.permute(1, 2, 0).diag_embed().transpose(1, 2).reshape(width, width)",
         ),
         "Your pairs are the columns i and i + C/2. In this encoding sine and cosine of a pair are "
-        "neighbours, columns 2i and 2i + 1, so the 2 × 2 blocks lie along the diagonal.",
+        "neighbours, columns 2i and 2i + 1, so put the 2 × 2 blocks along the diagonal.",
     ),
     Slip(
         "angles in float32",
@@ -150,8 +150,9 @@ SLIPS = (
     Slip(
         "the offset in float32",
         (ANGLES, f"torch.tensor(float(offset)).double() * {ANGLES[9:]}"),
-        "Far offsets between whole numbers lose digits: torch.tensor(offset) is float32. Multiply "
-        "the frequencies by the number itself, or say dtype=torch.float64.",
+        "Far offsets between whole numbers lose digits, as if rounded to float32 (torch.tensor of "
+        "a fraction is). Multiply the frequencies by the number itself, or say "
+        "dtype=torch.float64.",
     ),
 )
 

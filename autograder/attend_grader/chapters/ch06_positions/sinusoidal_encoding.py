@@ -83,13 +83,13 @@ SLIPS = (
     Slip(
         "sines first, then cosines",
         (STACKED, f"torch.cat({WAVES}, dim=-1)"),
-        "All sines come first, then all cosines. Here they take turns: column 2i is the sine, 2i + "
+        "All sines come first, then all cosines. They should take turns: column 2i the sine, 2i + "
         "1 the cosine of an angle. Stack the two along a new last axis and flatten it.",
     ),
     Slip(
         "cosine before sine",
         (WAVES, "(angles.cos(), angles.sin())"),
-        "Your even columns hold cosines. Position 0 must read 0, 1, 0, 1, …: the sine comes first.",
+        "Your even columns hold cosines. Position 0 must read 0, 1, 0, 1, …: put the sine first.",
     ),
     Slip(
         "a frequency for every column",
@@ -97,13 +97,13 @@ SLIPS = (
             ("width, base)", "2 * width, base)"),
             (WAVES, "(angles[:, ::2].sin(), angles[:, 1::2].cos())"),
         ),
-        "Every column has a frequency of its own. The two columns of a pair share one: column "
-        "2i + 1 is the cosine of the very angle whose sine is in column 2i.",
+        "Every column has a frequency of its own. The two columns of a pair should share one: let "
+        "column 2i + 1 be the cosine of the very angle whose sine is in column 2i.",
     ),
     Slip(
         "exponent i/C instead of 2i/C",
         ("width, base)", "2 * width, base)[: width // 2]"),
-        "Your frequencies fall only half as fast: the exponent is i / C where it must be 2i / C.",
+        "Your frequencies fall too slowly: the exponent is −i / C where it must be −2i / C.",
     ),
     Slip(
         "frequencies grow",

@@ -127,13 +127,13 @@ SLIPS = (
         "ramp the wrong way",
         (KEEP, f"keep = 1 - ({KEPT}).clamp(0, 1)"),
         "Fast pairs are slowed and slow pairs kept: the ramp runs the wrong way. A pair with many "
-        "turns keeps its frequency.",
+        "turns should keep its frequency.",
     ),
     Slip(
         "radians instead of turns",
         (TURNS, ""),
-        "Your turns are 2π times too many: trained_length · θ is an angle in radians. A full turn "
-        "is 2π.",
+        "Your turns are 2π times too many: trained_length · θ is an angle in radians. Divide it by "
+        "a full turn, 2π.",
     ),
     Slip(
         "ramp over the index",
@@ -150,26 +150,27 @@ SLIPS = (
     Slip(
         "a step instead of a ramp",
         (KEEP, "keep = (turns > beta).double()"),
-        "Pairs are either kept or slowed, with no ramp between: those between alpha and beta turns "
-        "keep a share that grows from 0 to 1.",
+        "Pairs are either kept or slowed, with no ramp between: let those between alpha and beta "
+        "turns keep a share that grows from 0 to 1.",
     ),
     Slip(
         "turns in the longer text",
         (f"plain {TURNS}", f"plain * factor {TURNS}"),
-        "Your turns are counted in the longer text, factor times as many. What a pair has shown in "
-        "training is counted in trained_length.",
+        "Your turns come out as if counted in the longer text, factor times as many. Count those "
+        "in trained_length: what a pair has shown in training.",
     ),
     Slip(
         "blended divisors",
         (BLEND, "plain / (keep + (1 - keep) * factor)"),
-        "You blend the divisors, 1 and factor, where the frequencies themselves, θ and θ / factor, "
-        "must be blended. The two agree at the ends of the ramp only.",
+        "Your frequencies come out as if the divisors, 1 and factor, were blended. Blend the "
+        "frequencies themselves, θ and θ / factor: the two agree only where the share is 0 or 1, "
+        "or factor is 1.",
     ),
     Slip(
         "logarithm to base 10",
         ("math.log(", "math.log10("),
-        "Your factor for queries and keys is too small: it is made with the logarithm to base 10. "
-        "ln is math.log.",
+        "Your second result is too small with a factor above 1, as if made with the logarithm to "
+        "base 10. ln is math.log.",
     ),
 )
 

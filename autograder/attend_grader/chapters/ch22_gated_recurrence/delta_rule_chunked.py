@@ -140,18 +140,18 @@ SLIPS = (
         "a chunk does not correct itself",
         (SOLVE, "wrong"),
         "Tokens of a chunk are compared with the memory before the chunk only: what the chunk "
-        "itself wrote earlier is not subtracted. That is the linear system's part.",
+        "itself wrote earlier is not subtracted. Solve the linear system for that.",
     ),
     Slip(
-        "only one step back",
+        "I - A in the place of the inverse",
         (SOLVE, "(wrong - overlaps @ wrong)"),
-        "The inverse of I + A is taken for I − A. That is right for chunks of up to 2 tokens; "
-        "solve the system (np.linalg.solve).",
+        "It comes out as if the inverse of I + A were I − A. That is always right only for chunks "
+        "of up to 2 tokens; solve the system (np.linalg.solve).",
     ),
     Slip(
-        "the diagonal is in the system",
+        "the diagonal is in A",
         (TRIANGLE, "np.tril(step * (keys @ turned))"),
-        "A token's own correction is counted against itself. The system holds earlier tokens only: "
+        "A token's own correction is counted against itself. A should hold earlier tokens only: "
         "np.tril(…, -1).",
     ),
     Slip(
@@ -160,31 +160,31 @@ SLIPS = (
         "A query does not see what its own token writes: q kᵀ must keep its diagonal.",
     ),
     Slip(
-        "no step sizes in the system",
+        "no step sizes in A",
         (TRIANGLE, "np.tril(keys @ turned, -1)"),
-        "Overlaps of keys lack the step size: row t of the system is multiplied by β_t.",
+        "A lacks the step sizes: multiply its row t by β_t.",
     ),
     Slip(
         "step sizes of the wrong tokens",
         (TRIANGLE, "np.tril(np.swapaxes(step, -1, -2) * (keys @ turned), -1)"),
-        "The system's columns are multiplied by step sizes. β_t belongs to the token that is "
-        "corrected: to row t.",
+        "A has the step sizes at its columns: column s is multiplied by β_s. Multiply row t by "
+        "β_t, the step size of the token that is corrected.",
     ),
     Slip(
         "the memory before the chunk is not subtracted",
         ("(values - keys @ state)", "values"),
-        "What the memory said before the chunk is not subtracted: β_t (v_t − Sᵀ k_t).",
+        "What the memory said before the chunk is not subtracted. Take β_t (v_t − Sᵀ k_t).",
     ),
     Slip(
         "values in the place of corrections",
         ("state + turned @ written", "state + turned @ (step * values)"),
-        "The memory gets β times the values. It gets the corrections u, like the outputs.",
+        "The memory gets β times the values. It should get the corrections u, like the outputs.",
     ),
     Slip(
         "step sizes of the values only",
         ("step * (values - keys @ state)", "step * values - keys @ state"),
-        "What the memory said before the chunk is subtracted in full. The step size multiplies the "
-        "whole difference, β_t (v_t − Sᵀ k_t).",
+        "What the memory said before the chunk is subtracted in full. The step size should "
+        "multiply the whole difference, β_t (v_t − Sᵀ k_t).",
     ),
     Slip(
         "keys made to have norm 1",
@@ -193,7 +193,7 @@ SLIPS = (
             "k[..., part, :] / np.maximum(np.linalg.norm(k[..., part, :], axis=-1, keepdims=True), "
             "1e-300), v[..., part, :]",
         ),
-        "Keys are divided by their norm. They are used as they come; norms are the caller's part.",
+        "Keys are divided by their norm. Use them as they come; norms are the caller's part.",
     ),
 )  # fmt: skip
 

@@ -11,6 +11,7 @@ from attend_solutions.flash import tiles
 from attend_solutions.linear_attention import expect_pairs
 
 from attend_grader.chapters.ch22_gated_recurrence.shared import (
+    INT64,
     PLAIN,
     WHOLE,
     between,
@@ -146,20 +147,22 @@ SLIPS = (
     Slip(
         "powers that overflow",
         FADE,
-        "Queries times e^b and keys times e^(−b): the second overflows once gates are strong (NaN, "
-        "or infinity). Take e to the difference, which is at most 0.",
+        "It comes out as if queries were multiplied by e^b and keys by e^(−b): the second "
+        "overflows once a sum b is far below 0 (NaN or infinity). Take e to the difference, which "
+        "is at most 0 for j ≤ i.",
         seen="the first form of the GLA paper",
     ),
     Slip(
         "sums of gates are clipped",
         (SUMS, f"np.maximum({SUMS}, -80.0)"),
-        "A sum of gates goes no lower than some bound, so after a strong gate nothing in its chunk "
-        "fades any more. Take differences of sums, which need no bound below.",
+        "It comes out as if sums of gates went no lower than some bound: once it is reached, "
+        "nothing fades in the rest of the chunk. Take differences of sums, which need no bound "
+        "below.",
     ),
     Slip(
         "the memory is lost between chunks",
         ("np.swapaxes(np.exp(last), -1, -2) * state + ", ""),
-        "Each chunk replaces the memory, so it knows the chunk before it only.",
+        "Each chunk replaces the memory: what was there is lost. Let that fade, and add the chunk.",
     ),
     Slip(
         "the memory does not fade",
@@ -168,16 +171,17 @@ SLIPS = (
         "gates.",
     ),
     Slip(
-        "a chunk's keys do not fade",
+        "a chunk's pairs go into the memory in full",
         ("keys * np.exp(last - total)", "keys"),
-        "All pairs of a chunk are written in full. By its end they have faded by the gates that "
-        "came after them: e^(b_n − b_j), with b the running sum and n the chunk's last token.",
+        "All pairs of a chunk are written in full. By its end they should have faded by the gates "
+        "that came after them: e^(b_n − b_j), with b the running sum and n the chunk's last "
+        "token.",
     ),
     Slip(
         "the memory is read as it was",
         ("(asked * np.exp(total)) @ state", "asked @ state"),
-        "All tokens of a chunk read the memory as it was before it. For each it has faded by the "
-        "gates up to its own: q · e^total.",
+        "All tokens of a chunk read the memory as it was before it. For each it should have faded "
+        "by the gates up to its own: take q times e^b.",
     ),
     Slip(
         "a token's gate fades its own pair",
@@ -188,14 +192,14 @@ SLIPS = (
             ),
             ("keys * np.exp(last - total)", "keys * np.exp(last - total + gates[..., part, :])"),
         ),
-        "Every pair has faded by its own gate, too. A gate fades what was there before its token, "
-        "which then writes in full.",
+        "Every pair has faded by its own gate, too. A gate should fade what was there before its "
+        "token; then write the token's pair in full.",
     ),
     Slip(
         "gates summed from the text's beginning",
         (SUMS, "np.cumsum(gates, axis=-2)[..., part, :]"),
         "Gates are summed from the beginning of the text, so the memory fades anew for all chunks "
-        "before. Each chunk's sum begins with its own first gate.",
+        "before. Each chunk's sum should begin with its own first gate.",
     ),
     Slip(
         "no mask inside a chunk",
@@ -205,8 +209,8 @@ SLIPS = (
     Slip(
         "a token's own gate is left out",
         (SUMS, f"({SUMS} - gates[..., part, :])"),
-        "A token's own gate is not in its sum. It fades what was there before the token writes and "
-        "reads: np.cumsum includes it.",
+        "A token's own gate is not in its sum. It should fade what was there before the token "
+        "writes and reads: np.cumsum includes it.",
     ),
 )
 
@@ -272,6 +276,7 @@ EXERCISE = Exercise(
             "No table of T × T numbers, and no loop or recursion over tokens.",
             "`q`, `k`, `v` and `gates` that do not fit and chunks of less than 1 raise a "
             "ValueError.",
+            INT64,
             "Sums of float32 gates may be float32.",
         ),
     ),

@@ -112,15 +112,15 @@ SLIPS = (
     Slip(
         "the memory is lost between chunks",
         (CARRY, "np.swapaxes"),
-        "Each chunk replaces the memory, so it knows the chunk before it only. What was there "
-        "fades by decay^length, and the chunk is added.",
+        "Each chunk replaces the memory: what was there is lost. Let that fade by decay^n for a "
+        "chunk of n tokens, and add the chunk.",
         seen="the broken function in the text",
     ),
     Slip(
         "the memory does not fade",
         (CARRY, "state + np.swapaxes"),
-        "The memory is carried on as it was, though a chunk of tokens has passed: it fades by "
-        "decay^length.",
+        "The memory is carried on as it was, though a chunk of n tokens has passed: it should "
+        "fade by decay^n.",
     ),
     Slip(
         "fades by the full chunk",
@@ -131,43 +131,44 @@ SLIPS = (
     Slip(
         "fades by one step too few",
         (CARRY, "rate ** (length - 1) * state + np.swapaxes"),
-        "The memory fades by one step too few in a chunk. It fades once for each of its tokens.",
+        "The memory fades by one step too few in a chunk. It should fade once for each of the "
+        "chunk's tokens.",
     ),
     Slip(
-        "a chunk's keys do not fade",
+        "a chunk's pairs go into the memory in full",
         (FADED, "keys"),
-        "All pairs of a chunk are written in full. The chunk's first has faded length − 1 times at "
-        "its end.",
+        "All pairs of a chunk are written in full. Of n, the first should have faded n − 1 times "
+        "at the chunk's end.",
     ),
     Slip(
-        "a chunk's keys fade from the wrong end",
+        "a chunk's pairs fade from the wrong end",
         (FADED, "rate**place * keys"),
-        "A chunk's last pair fades most. Its last is written in full, and its first has faded "
-        "length − 1 times.",
+        "A chunk's last pair fades most. Of n, the last should be written in full, and the first "
+        "should have faded n − 1 times.",
     ),
     Slip(
         "the memory is read as it was",
         (ASKED, "asked"),
         "All tokens of a chunk read the memory as it was before the chunk. For its first token it "
-        "has faded once, for its second twice.",
+        "should have faded once, for its second twice.",
     ),
     Slip(
         "the memory is read one step too fresh",
         (ASKED, "(rate**place * asked)"),
-        "A chunk's first token reads the memory as if it had not faded. It fades before it writes: "
-        "once for the first token.",
+        "A chunk's first token reads the memory as if it had not faded. It should have faded once "
+        "there, and twice at the second token.",
     ),
     Slip(
         "the memory fades once a chunk",
         (CARRY, "rate * state + np.swapaxes"),
-        "The memory fades by one step in a whole chunk. It fades once for each of its tokens: by "
-        "decay^length.",
+        "The memory fades by one step in a whole chunk. It should fade once for each of its n "
+        "tokens: by decay^n.",
     ),
     Slip(
-        "a chunk's keys fade one step too much",
+        "a chunk's pairs fade one step too much",
         (FADED, "rate ** (length - place) * keys"),
-        "A chunk's pairs have faded by one step too much at its end: its last pair, too. The last "
-        "is written in full, and the first has faded length − 1 times.",
+        "A chunk's pairs have faded by one step too much at its end: its last pair, too. Of n, "
+        "the last should be written in full, and the first should have faded n − 1 times.",
     ),
     Slip(
         "the chunk fades with the memory",
@@ -175,7 +176,8 @@ SLIPS = (
             "rate**length * state + np.swapaxes(faded, -1, -2) @ values",
             "rate**length * (state + np.swapaxes(faded, -1, -2) @ values)",
         ),
-        "What the chunk writes fades by decay^length, too. Only the memory from before it does.",
+        "What the chunk of n tokens writes fades by decay^n, too. Only the memory from before it "
+        "should.",
     ),
 )
 

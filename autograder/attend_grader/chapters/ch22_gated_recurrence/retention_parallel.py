@@ -74,7 +74,8 @@ SLIPS = (
     Slip(
         "no mask",
         (FADE, "decay**age"),
-        "Tokens see later ones. Weights of later tokens are 0: np.tril keeps the lower triangle.",
+        "Tokens see later ones. Weights of later tokens should be 0: np.tril keeps the lower "
+        "triangle.",
     ),
     Slip(
         "fades in both directions",
@@ -83,12 +84,12 @@ SLIPS = (
             (FADE, "decay**age"),
         ),
         "Tokens see later ones, which fade with their distance as earlier ones do. Later ones "
-        "have the weight 0.",
+        "should have the weight 0.",
     ),
     Slip(
         "one step too much",
         ("decay**age", "decay ** (age + 1)"),
-        "Every weight has faded by one step too much: a token's own pair has age 0.",
+        "Every weight has faded by one step too much: a token's own pair should have age 0.",
     ),
     Slip(
         "nothing fades",
@@ -99,28 +100,28 @@ SLIPS = (
     Slip(
         "older is stronger",
         ("decay**age", "decay ** -age"),
-        "Older pairs weigh more than newer ones. The power of the decay is t − s.",
+        "Older pairs weigh more than newer ones. The power of the decay should be t − s.",
     ),
     Slip(
         "a token does not see itself",
         (FADE, "np.tril(decay**age, -1)"),
-        "A token does not see its own pair: the diagonal belongs to the past. np.tril keeps it.",
+        "A token does not see its own pair. Keep the diagonal, as np.tril does.",
     ),
     Slip(
-        "rows made means",
+        "rows of F divided by their sums",
         ("(fade * (q", "(fade / fade.sum(axis=-1, keepdims=True) * (q"),
-        "The powers of each row are divided by their sum. Here the sums themselves are wanted.",
+        "It comes out as if each row of F were divided by its sum. Take the powers as they are.",
     ),
     Slip(
         "divided by √D",
         ("(q @ np", "(q / q.shape[-1] ** 0.5 @ np"),
-        "Products are divided by √D. Nothing is scaled here; whoever calls may scale the queries.",
+        "Outputs come out divided by √D. Scale nothing here; whoever calls may scale the queries.",
     ),
     Slip(
         "fades along a line",
         ("decay**age", "np.maximum(1 - (1 - decay) * age, 0)"),
-        "Weights fall by the same amount each step. They fall by the same factor: decay to the "
-        "power of the age.",
+        "Weights fall by the same amount each step, until they are 0. They should fall by the "
+        "same factor: decay to the power of the age.",
     ),
 )  # fmt: skip
 

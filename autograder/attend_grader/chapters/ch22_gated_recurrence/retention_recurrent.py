@@ -112,29 +112,30 @@ SLIPS = (
             "decay * (state + k[..., t, :, None] * v[..., t, None, :])",
         ),
         "A token's own pair has faded by one step when it is read. Only what was there before "
-        "fades: decay · S + k vᵀ.",
+        "should fade: decay · S + k vᵀ.",
     ),
     Slip(
         "reads before it writes",
         (WRITE + READ, READ + WRITE),
-        "Every token reads the memory of the token before, so none sees itself. Fade and write "
-        "first, then read.",
+        "Every token reads the memory as it was before that token, so none sees itself. Fade and "
+        "write first, then read.",
     ),
     Slip(
         "fades by 1 - decay",
         (FADES, "(1 - decay) * state + k"),
-        "The memory keeps 1 − decay of what was there. The decay is what is left, not what goes.",
+        "The memory keeps 1 − decay of what was there. The decay should be what is left, not what "
+        "goes.",
     ),
     Slip(
         "what is new is made smaller",
         (FADES, "decay * state + (1 - decay) * k"),
-        "What is written is multiplied by 1 − decay, as in a running mean. A pair is written in "
-        "full.",
+        "What is written is multiplied by 1 − decay, as in a running mean. Write a pair in full.",
     ),
     Slip(
         "fades more with every token",
         (FADES, "decay**t * state + k"),
-        "The memory fades by decay^t at token t. Each step fades it once, by the decay itself.",
+        "The memory fades by decay^t at token t, counted from 0. Each step should fade it once, "
+        "by the decay itself.",
     ),
     Slip(
         "a memory that was given is not used",
@@ -144,20 +145,21 @@ SLIPS = (
     Slip(
         "a given memory does not fade at the first token",
         (FADES, "(decay if t else 1) * state + k"),
-        "A memory that is given has not faded when the first token reads it. It fades at every "
-        "token, the first of the text too: what was given came before.",
+        "A memory that is given has not faded when the first token reads it. It should fade at "
+        "every token, the first of the text too: what was given came before.",
     ),
     Slip(
         "one decay for all heads",
         (FADES, "decay.ravel()[0] * state + k"),
-        "All heads fade by the first head's decay. Each leading index has its own: `decay` has "
-        "two axes of length 1 at its end, so it multiplies a memory as it is.",
+        "All heads fade by the first decay. Each should fade by its own: after the given line "
+        "`decay` fits a memory as it is.",
     ),
     Slip(
         "fades after it is read",
         ((FADES, "state + k"), (READ, READ + "        state = decay * state\n")),
-        "The memory fades after it was read, so what is returned has faded once too often, and a "
-        "memory that was given once too little. Fade first, then write, then read.",
+        "The memory fades after it was read. So pairs have faded once too often in the memory "
+        "that is returned, and a memory that was given once too little in the outputs. Fade "
+        "first, then write, then read.",
     ),
 )  # fmt: skip
 

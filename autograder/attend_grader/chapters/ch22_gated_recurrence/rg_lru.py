@@ -108,13 +108,13 @@ SLIPS = (
     Slip(
         "the input is not scaled",
         (f"{GAIN} * ", ""),
-        "The input lacks its factor √(1 − a²), so slow channels grow large.",
+        "The input lacks its factor √(1 − a²), so slow channels can grow large.",
     ),
     Slip(
         "1 - a in the place of the root",
         (GAIN, "-np.expm1(log_keep)"),
         "The input is scaled by 1 − a. That keeps a constant's size; for independent inputs it "
-        "is √(1 − a²).",
+        "should be √(1 − a²).",
     ),
     Slip(
         "1 - a² without the root",
@@ -124,17 +124,18 @@ SLIPS = (
     Slip(
         "the input is not gated",
         (" * sigmoid(admit) * x", " * x"),
-        "x is written in full: multiply it by σ(admit).",
+        "x lacks its gate: multiply it by σ(admit).",
     ),
     Slip(
         "the new input fades too",
         ("* h + written[..., t, :]", "* (h + written[..., t, :])"),
-        "The new input is multiplied by a, together with the old state. Only the old state is.",
+        "The new input is multiplied by a, together with the old state. Only the old state should "
+        "be.",
     ),
     Slip(
         "a sigmoid for the softplus",
         ("np.logaddexp(0, rates)", "sigmoid(rates)"),
-        "The rates have been through a sigmoid. The softplus is ln(1 + e^rates).",
+        "It comes out as if the rates went through a sigmoid. Take the softplus, ln(1 + e^rates).",
     ),
     Slip(
         "without the 8",
@@ -144,12 +145,13 @@ SLIPS = (
     Slip(
         "the root of 1 - a",
         (GAIN, "np.sqrt(-np.expm1(log_keep))"),
-        "The input is scaled by √(1 − a): the root is of 1 − a².",
+        "The input is scaled by √(1 − a): take the root of 1 − a².",
     ),
     Slip(
         "the paper's sign",
         ("np.logaddexp(0, rates)", "np.logaddexp(0, -rates)"),
-        "The softplus is of −rates. That is the paper's Λ, whose sign is the opposite of `rates`.",
+        "The softplus is of −rates, as for the paper's Λ, whose sign is the opposite. Take it of "
+        "`rates`.",
     ),
     Slip(
         "a state that was given is not used",

@@ -145,13 +145,14 @@ SLIPS = (
     Slip(
         "no running maximum",
         ((FIRST, "top = 0 * now"), (SECOND, "top = 0 * now")),
-        "Exponentials are taken as they are, so large keys overflow (NaN or infinity), and very "
-        "negative ones give 0 divided by 0. Subtract the running maximum first.",
+        "Exponentials are taken as they are, so large keys overflow (NaN or infinity), and 0 is "
+        "divided by 0 where all exponents so far are very negative. Subtract the running maximum "
+        "first.",
     ),
     Slip(
         "no bonus",
         (NOW, "old, new = np.exp(largest - top), np.exp(now - top)"),
-        "The token itself weighs e^k. At its own place it weighs e^(bonus + k).",
+        "At its own place a token weighs e^k. It should weigh e^(bonus + k) there.",
     ),
     Slip(
         "the bonus stays",
@@ -159,7 +160,7 @@ SLIPS = (
             (SECOND, "top = np.maximum(largest - rate, bonus + now)"),
             (OLD, "old, new = np.exp(largest - rate - top), np.exp(bonus + now - top)"),
         ),
-        "The bonus is written into the state. It counts at the token's own place only.",
+        "The bonus is written into the state. It should count at the token's own place only.",
     ),
     Slip(
         "nothing fades",
@@ -167,7 +168,7 @@ SLIPS = (
             (SECOND, "top = np.maximum(largest, now)"),
             (OLD, "old, new = np.exp(largest - top), np.exp(now - top)"),
         ),
-        "Weights do not shrink with age: the largest exponent falls by `rate` with each token.",
+        "Weights do not shrink with age: let the old exponent fall by `rate` with each token.",
     ),
     Slip(
         "one step too much",
@@ -175,15 +176,15 @@ SLIPS = (
             (FIRST, "top = np.maximum(largest - rate, bonus + now)"),
             (NOW, "old, new = np.exp(largest - rate - top), np.exp(bonus + now - top)"),
         ),
-        "Outputs see older tokens faded by one step too much: the token right before has the "
-        "weight e^k.",
+        "Outputs see older tokens faded by one step too much: the token right before should have "
+        "the weight e^k.",
     ),
     Slip(
         "the weights do not fade with the values",
         ("values, weights, largest = old * values + new * value, old * weights + new, top",
          "values, weights, largest = old * values + new * value, weights + new, top"),
-        "The sum of weights is not multiplied by the factor that the sum of values has. Both are "
-        "divided by the same power of e.",
+        "In the state the sum of weights lacks the factor that the old sum of values has. "
+        "Multiply both old sums by it.",
     ),
     Slip(
         "what is new fades at once",
@@ -191,20 +192,20 @@ SLIPS = (
             (SECOND, "top = np.maximum(largest, now) - rate"),
             (OLD, "old, new = np.exp(largest - rate - top), np.exp(now - rate - top)"),
         ),
-        "The state's sums have faded by one step too much: the newest token, too. It is written "
-        "with the weight e^k, and only what is older fades by the rate.",
+        "In the state every token has faded by one step too much: the newest, too. Write it with "
+        "the weight e^k; only what is older should fade by the rate.",
     ),
     Slip(
         "the maximum is not kept",
         ("old * weights + new, top\n", "old * weights + new, now\n"),
-        "The state's third row is the last key's exponent, not the maximum that its sums were "
-        "divided by.",
+        "The state's third row is the last key. It should be the larger of largest − rate and k, "
+        "by whose power of e the sums are divided.",
     ),
     Slip(
         "the maximum does not fade",
         ("old * weights + new, top\n", "old * weights + new, np.maximum(largest, now)\n"),
-        "The state's third row is the larger of `largest` and k, without the rate. It is the "
-        "maximum that the sums were divided by: of largest − rate and k.",
+        "The state's third row is the larger of `largest` and k, without the rate. It should be "
+        "the larger of largest − rate and k, by whose power of e the sums are divided.",
     ),
     Slip(
         "the maximum is of the keys alone",

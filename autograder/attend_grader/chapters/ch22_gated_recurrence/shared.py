@@ -215,7 +215,7 @@ def cheap(case: Callable[..., Call], *, blocks: bool = False) -> tuple[Property,
         cost(
             "memory grows with T, not with T × T",
             "peak_bytes",
-            ((cut(lambda _: 16), (128, 1024), 12),),
+            ((cut(lambda _: 16), (128, 4096), 44),),  # a mask of truth values is seen too
             "Something of T × T numbers is stored. Weights of pairs are made for one chunk.",
             lambda rng: case(rng, 7, 3, 2, 3),
         ),

@@ -67,23 +67,23 @@ SLIPS = (
     Slip(
         "the mix is of the token before",
         (MIXED, "(1 - mix) * x + mix * before"),
-        "`mix` multiplies the token before. It is the share of the token itself.",
+        "`mix` multiplies the token before. It should be the share of the token itself.",
     ),
     Slip(
         "shifted the wrong way",
         (BEFORE, "np.concatenate([x[..., 1:, :], last[..., None, :]], axis=-2)"),
-        "Each token is mixed with the one after it, so the model sees the future.",
+        "Each token but the last is mixed with the one after it, so the model sees the future.",
     ),
     Slip(
         "the last token wraps round",
         (BEFORE, "np.roll(x, 1, axis=-2)"),
-        "The first token is mixed with the last one of the text: np.roll wraps round. Before the "
-        "first token stands `last`, or zeros.",
+        "The first token is mixed with the last one of the text, as if by np.roll. Before the "
+        "first token should stand `last`, or zeros.",
     ),
     Slip(
         "the first token is mixed with itself",
         (BEFORE, "np.concatenate([x[..., :1, :], x[..., :-1, :]], axis=-2)"),
-        "The first token is mixed with itself. Before it stands `last`, or zeros.",
+        "The first token is mixed with itself. Before it should stand `last`, or zeros.",
     ),
     Slip(
         "the token before the text is not used",
@@ -99,12 +99,13 @@ SLIPS = (
     Slip(
         "the first token is kept",
         ("before, x[..., -1, :]", "before, x[..., 0, :]"),
-        "The second result is the first token. It is the last one, for the next part of the text.",
+        "The second result is the first token. It should be the last one, for the next part of "
+        "the text.",
     ),
     Slip(
         "all tokens before",
         (MIXED, MIXED.replace("before", "np.cumsum(before, axis=-2)")),
-        "Each token is mixed with the sum of all tokens before. It is mixed with one.",
+        "Each token is mixed with the sum of all tokens before. Mix it with the one right before.",
     ),
     Slip(
         "the token before is mixed already",
@@ -114,12 +115,12 @@ SLIPS = (
             "for t in range(x.shape[-2] - 1)], axis=-2)",
         ),
         "Each token is mixed with the result for the token before, so all that came earlier is in "
-        "it. It is mixed with the token before as it is in x.",
+        "it. Mix it with the token before as it is in x.",
     ),
     Slip(
         "the token before is added in full",
         (MIXED, "mix * x + before"),
-        "The token before is added in full: its share is 1 − mix.",
+        "The token before is added in full: its share should be 1 − mix.",
     ),
 )  # fmt: skip
 

@@ -83,43 +83,44 @@ SLIPS = (
     Slip(
         "a chunk that fills the room does not fit",
         ("<= room", "< room"),
-        "A chunk that takes up all of `room` still fits.",
+        "A chunk that takes up all of `room` should still fit.",
     ),
     Slip(
         "the scores need no room",
         ("if q * q + q * (width", "if q * (width"),
-        "The q² scores of a chunk lie on the chip too.",
+        "The q² scores of a chunk must fit on the chip too.",
     ),
     Slip(
         "the state needs no room",
         (" + width * state <= room", " <= room"),
-        "The D N numbers of the state lie on the chip too.",
+        "The D N numbers of the state must fit on the chip too.",
     ),
     Slip(
         "b or c needs no room",
         ("(width + 2 * state)", "(width + state)"),
-        "Of b and c only one has room. Each has q N numbers.",
+        "Of b and c only one has room. Count q N numbers for each.",
     ),
     Slip(
         "the last chunk counts as a full one",
         ("full, rest = divmod(tokens, q)", "full, rest = -(-tokens // q), 0"),
-        "The last chunk is counted as a full one. It costs what its own number of steps does.",
+        "A shorter last chunk is counted as a full one. It should cost what its own number of "
+        "steps does.",
     ),
     Slip(
-        "the last chunk does not count",
+        "a shorter last chunk does not count",
         (" + (operations(rest) if rest else 0)", ""),
-        "Only full chunks are counted. Steps that are left make one more, shorter chunk.",
+        "Only full chunks are counted. Steps that are left should make one more, shorter chunk.",
     ),
     Slip(
         "every head makes its own scores",
         (WITHIN, "q * q * heads * (state + width + 1)"),
-        "The scores c · b are counted once a head. All heads share b and c, so they count once.",
+        "The scores c · b are counted once a head. All heads share b and c, so count them once.",
     ),
     Slip(
         "the state does not fade",
         (WRITTEN, "heads * (2 * q * width * (state + 1))"),
-        "Once a chunk the state is faded, D N multiplications a head. Without them the shortest "
-        "chunk always wins.",
+        "Fading the state is not counted: D N multiplications a head, once a chunk. Without them "
+        "the shortest chunk always wins.",
     ),
     Slip(
         "an empty last chunk counts",
@@ -134,7 +135,8 @@ SLIPS = (
     Slip(
         "the largest of several equally good",
         ("min(counts, key=lambda q: counts[q])", "min(counts, key=lambda q: (counts[q], -q))"),
-        "Several chunk lengths cost the same here; asked for is the smallest.",
+        "Where several chunk lengths cost the same, the largest is chosen; asked for is the "
+        "smallest.",
     ),
 )
 

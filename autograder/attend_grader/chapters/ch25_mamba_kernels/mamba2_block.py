@@ -142,7 +142,7 @@ SLIPS = (
             "z, mixed, raw = self.input(x).split([inner, inner + 2 * state, heads], dim=-1)",
             "mixed, z, raw = self.input(x).split([inner + 2 * state, inner, heads], dim=-1)",
         ),
-        "The projection is cut as mixed, z, raw. z comes first, then mixed, then raw.",
+        "The projection is cut as mixed, z, raw. z should come first, then mixed, then raw.",
     ),
     Slip(
         "the raw Δ cut first",
@@ -150,22 +150,22 @@ SLIPS = (
             "z, mixed, raw = self.input(x).split([inner, inner + 2 * state, heads], dim=-1)",
             "raw, z, mixed = self.input(x).split([heads, inner, inner + 2 * state], dim=-1)",
         ),
-        "The projection is cut as raw, z, mixed. z comes first, then mixed, then raw.",
+        "The projection is cut as raw, z, mixed. z should come first, then mixed, then raw.",
     ),
     Slip(
         "a sigmoid for the gate",
         ("y * functional.silu(z)", "y * torch.sigmoid(z)"),
-        "The gate is sigmoid(z). Mamba's is SiLU(z) = z · sigmoid(z).",
+        "The gate is sigmoid(z). It should be SiLU(z) = z · sigmoid(z).",
     ),
     Slip(
         "u is not multiplied by Δ",
         ("delta[..., None] * u, a", "u, a"),
-        "u is written without its Δ. ssd_chunked takes what is written: Δ times u.",
+        "u is written without its Δ. Give ssd_chunked what is to be written: Δ times u.",
     ),
     Slip(
         "the decay without Δ",
         ("a * delta, b", "a.expand_as(delta), b"),
-        "The log decay is −exp(a_log) alone, the same at every step. It is that times Δ.",
+        "The log decay is −exp(a_log) alone, the same at every step. It should be that times Δ.",
     ),
     Slip(
         "the skip takes Δ too",
@@ -178,13 +178,13 @@ SLIPS = (
             ("u.unflatten(-1, (heads, -1))", "u.unflatten(-1, (-1, heads)).transpose(-1, -2)"),
             ("* u).flatten(-2)", "* u).transpose(-1, -2).flatten(-2)"),
         ),
-        "Channels are dealt to the heads in turn. Head i has the D channels from i D on.",
+        "Channels are dealt to the heads in turn. Head i should have the D channels from i D on.",
     ),
     Slip(
         "channels dealt to heads one by one, and not back",
         ("u.unflatten(-1, (heads, -1))", "u.unflatten(-1, (-1, heads)).transpose(-1, -2)"),
-        "Channels of u are dealt to the heads in turn, and come out head after head. Head i has "
-        "the D channels from i D on.",
+        "Channels of u are dealt to the heads in turn, and come out head after head. Head i "
+        "should have the D channels from i D on.",
     ),
     Slip(
         "the gate after the norm",
@@ -198,12 +198,12 @@ SLIPS = (
             "self.norm(y * functional.silu(z))",
             "functional.rms_norm(y * functional.silu(z), (inner,), eps=1e-5)",
         ),
-        "The norm lacks its weight, which it multiplies each channel by. `self.norm` has it.",
+        "The norm lacks its weight, which should multiply each channel. `self.norm` has it.",
     ),
     Slip(
         "b and c exchanged",
         ("u, b, c = mixed", "u, c, b = mixed"),
-        "b and c are exchanged: after u comes b, then c.",
+        "b and c are exchanged. After u should come b, then c.",
     ),
     Slip(
         "mixed cut as b, c, u",
@@ -211,17 +211,17 @@ SLIPS = (
             "u, b, c = mixed.split([inner, state, state]",
             "b, c, u = mixed.split([state, state, inner]",
         ),
-        "mixed is cut as b, c, u. u comes first, then b, then c.",
+        "mixed is cut as b, c, u. u should come first, then b, then c.",
     ),
     Slip(
         "a_log used as a",
         ("-torch.exp(self.a_log)", "self.a_log"),
-        "a_log was used as a, so decays may be above 1. a = −exp(a_log).",
+        "a_log was used as a, so decays may be above 1. a should be −exp(a_log).",
     ),
     Slip(
         "exp for softplus",
         (DELTA, "torch.exp(raw + self.delta_bias)"),
-        "Δ is the exponential of raw + delta_bias. It is the softplus, log(1 + exp(…)).",
+        "Δ is the exponential of raw + delta_bias. It should be the softplus, log(1 + exp(…)).",
     ),
     Slip(
         "a softplus that overflows",
@@ -232,7 +232,7 @@ SLIPS = (
     Slip(
         "the bias after softplus",
         (DELTA, "functional.softplus(raw) + self.delta_bias"),
-        "The bias of Δ is added after the softplus. It is added before.",
+        "The bias of Δ is added after the softplus. Add it before.",
     ),
 )
 

@@ -97,15 +97,15 @@ SLIPS = (
     Slip(
         "differences of running sums",
         (SUMS, RUNNING),
-        "Entries are differences of two running sums. That is right on paper, but after one large "
-        "term a running sum has fewer digits left for small ones, and −inf − (−inf) is NaN. Let "
-        "each entry add up its own terms.",
+        "Entries come out as differences of two running sums. After one large term these have "
+        "fewer digits left for small ones, and −inf − (−inf) is NaN. Let each entry add up its "
+        "own terms.",
     ),
     Slip(
         "the segment begins one step too early",
         (SUMS, f"{SUMS} + log_decay[..., None, :]"),
-        "Entry (t, s) contains a_s too. What step s writes is not faded by step s itself: the "
-        "segment begins with a_{s+1}, and the diagonal is 0.",
+        "Entry (t, s) contains a_s too. What step s writes should not be faded by step s itself: "
+        "begin the segment with a_{s+1}. The diagonal should be 0.",
     ),
     Slip(
         "0 above the diagonal",
@@ -116,12 +116,12 @@ SLIPS = (
     Slip(
         "the diagonal is hidden too",
         (HIDE, 'sums.masked_fill(~below, float("-inf"))'),
-        "The diagonal is −inf, so no step sees itself. The sum of no terms is 0.",
+        "The diagonal is −inf, so no step sees itself. It should be 0, the sum of no terms.",
     ),
     Slip(
         "transposed",
         (HIDE, 'sums.masked_fill(below.mT, float("-inf")).mT'),
-        "The matrix is transposed: row t is the later step, column s the earlier one.",
+        "The matrix is transposed. Row t should be the later step, column s the earlier one.",
     ),
     Slip(
         "a large negative number for −inf",
@@ -131,7 +131,7 @@ SLIPS = (
     Slip(
         "decays instead of their logarithms",
         (HIDE, 'sums.masked_fill(below.mT, float("-inf")).exp()'),
-        "Returned are the exponentials. segsum returns sums; whoever calls it takes exp.",
+        "Returned are the exponentials. segsum should return the sums; whoever calls it takes exp.",
     ),
 )
 

@@ -74,9 +74,6 @@ CUTS = (
 """A short and a long text, their chunk, whether a state is given: of two even chunks, the second
 not full, and of two odd ones."""
 
-MANY = 128
-"""Texts in a batch: their numbers outweigh the objects of Python."""
-
 ADVICE = "Is there a matrix of T × T numbers? Within chunks, Q × Q are enough."
 
 
@@ -86,10 +83,10 @@ def _cheap(subject: Subject, probe: Probe) -> None:
     probe.agree(subject, *sequence(probe.rng, 1, 8, 1, 2, 2), 4, tolerance=FLOAT32, why=why)
     seed = int(probe.rng.integers(2**31))
 
-    def made(tokens: int, chunk: int, batch: int = 1, *, state: bool) -> tuple[Any, ...]:
+    def made(tokens: int, chunk: int, *, state: bool) -> tuple[Any, ...]:
         rng = np.random.default_rng(seed)
-        more = (normal(rng, batch, 1, 1, 1),) if state else ()
-        return (*sequence(rng, batch, tokens, 1, 1, 1), chunk, *more)
+        more = (normal(rng, 1, 1, 1, 1),) if state else ()
+        return (*sequence(rng, 1, tokens, 1, 1, 1), chunk, *more)
 
     for few, many, cut, state in CUTS:
         expect_growth(
@@ -101,16 +98,14 @@ def _cheap(subject: Subject, probe: Probe) -> None:
             of=f"steps in chunks {many // few} times as long",
             advice="Is there a loop over the steps of a chunk? Within a chunk, all go at once.",
         )
-    short = [(9, 3, MANY, state) for state in (False, True)] + [(12, 4, MANY, True)]
-    short += [(11, 4, MANY, False)]  # whose last chunk is not full
-    for tokens, chunk, batch, state in (*short, (384, 48, 1, False), (375, 47, 1, True)):
-        call = made(tokens, chunk, batch, state=state)
-        each = 4 if batch == MANY else 1  # bytes: a long text's mask of truth values is seen too
-        if subject.run(call, measure=True).peak_bytes >= each * batch * tokens**2:
-            texts = f" for each of {batch} texts" if batch > 1 else ""
+    short = [(9, 3, False), (9, 3, True), (12, 4, True), (11, 4, False)]  # its last is not full
+    for tokens, chunk, state in (*short, (384, 48, False), (375, 47, True)):
+        call = made(tokens, chunk, state=state)
+        each = 4 if tokens < 100 else 1  # bytes: a long text's mask of truth values is seen too
+        if subject.run(call, measure=True).tensor_bytes >= each * tokens**2:
             raise Miss(
                 f"too large: {tokens} steps in chunks of {chunk} make a tensor of {tokens} × "
-                f"{tokens} numbers{texts}. {ADVICE}",
+                f"{tokens} numbers. {ADVICE}",
                 topic="a matrix of T × T numbers",
             )
 
@@ -158,7 +153,7 @@ SLIPS = (
     Slip(
         "one matrix for the whole text",
         one_matrix,
-        "Values are right, but a T × T matrix is made, although chunks are shorter.",
+        "Values are right, but a tensor of T × T numbers is made, although chunks are shorter.",
     ),
     Slip(
         "step by step",
@@ -172,7 +167,8 @@ SLIPS = (
             ("range(0, x.shape[1], chunk)", "range(0, x.shape[1] - chunk + 1, chunk)"),
             ("torch.cat(read,", "torch.cat([*read, 0 * x[:, x.shape[1] // chunk * chunk :]],"),
         ),
-        "The steps of a last, shorter chunk give 0 and write nothing. It counts like the others.",
+        "The steps of a last, shorter chunk give 0 and write nothing. It should count like the "
+        "others.",
     ),
     Slip(
         "the state is not read",
@@ -182,38 +178,38 @@ SLIPS = (
     Slip(
         "the state is read unfaded",
         (" + since * before)", " + before)"),
-        "What earlier chunks have written is read without the decay since the chunk's start. Step "
-        "t of a chunk fades it by exp of the sum of all log decays from the chunk's first to t.",
+        "The state before a chunk is read without the decay since the chunk's start. Step t of a "
+        "chunk should fade it by exp of the sum of all log decays from the chunk's first to t.",
     ),
     Slip(
         "what a chunk writes fades from its start",
         (UNTIL, "since"),
-        "What a step writes is faded by the decays from the chunk's start to it. What is wanted is "
-        "the decay from that step to the chunk's end.",
+        "What a step adds to the state is faded by the decays from the chunk's start to it. "
+        "Wanted are the decays after that step, up to the chunk's end.",
     ),
     Slip(
         "what a chunk writes is not faded until its end",
         (UNTIL, "torch.ones_like(since)"),
-        "What an early step of a chunk writes reaches the next chunk unfaded. It fades by the "
-        "decays of the later steps of its chunk.",
+        "What an early step of a chunk adds to the state is not faded until the chunk's end. It "
+        "should fade by the decays of the later steps of its chunk.",
     ),
     Slip(
         "what a chunk writes fades one step too many",
         (UNTIL, f"{UNTIL} * torch.exp(logs)[..., None]"),
         "What a step writes is faded by its own decay too before the next chunk reads it. Only "
-        "later steps fade it.",
+        "later steps should fade it.",
     ),
     Slip(
         "the state is not faded from chunk to chunk",
         ("h = since[:, -1, :, :, None] * h + written", "h = h + written"),
-        "From chunk to chunk the state is only added to. A chunk also fades what was there, by all "
-        "its decays together.",
+        "From chunk to chunk the state is only added to. A chunk should also fade what was there, "
+        "by all its decays together.",
     ),
     Slip(
         "the state fades by one decay",
         ("h = since[:, -1, :, :, None] * h", "h = torch.exp(logs[:, -1])[..., None, None] * h"),
-        "From chunk to chunk the state fades by the decay of the last step alone. It fades by exp "
-        "of the sum of all log decays of the chunk.",
+        "From chunk to chunk the state fades by the decay of the last step alone. It should fade "
+        "by exp of the sum of all log decays of the chunk.",
     ),
     Slip(
         "the state is read after the chunk has written",
@@ -228,13 +224,13 @@ SLIPS = (
     Slip(
         "the state is read with b",
         ('bhdn->bqhd", queries', 'bhdn->bqhd", keys'),
-        "What came before is read with b, which says where a step writes. Read with c.",
+        "What came before the chunk is read with b, which says where a step writes. Read with c.",
     ),
     Slip(
         "the state is read one decay too early",
         (" + since * before)", " + torch.exp(logs.cumsum(1) - logs)[..., None] * before)"),
-        "What earlier chunks have written is read without the reading step's own decay. Step t of "
-        "a chunk fades it by its own decay too.",
+        "The state before a chunk is read without the reading step's own decay. Step t of a chunk "
+        "should fade it by its own decay too.",
     ),
     Slip(
         "a state that was given is not used",

@@ -70,25 +70,26 @@ SLIPS = (
     Slip(
         "a softmax",
         ("fade * scores[:, None]", "torch.softmax(segsum(log_decay.mT) + scores[:, None], -1)"),
-        "The weights of each step add up to 1: that is softmax attention. Here the score is "
-        "multiplied by exp of the segment's sum, and nothing is divided.",
+        "The weights of each step add up to 1: that is softmax attention. Multiply the score by "
+        "exp of the segment's sum instead, and divide by nothing.",
     ),
     Slip(
         "a softmax of the scores",
         ("scores = c @ b.mT", "scores = torch.softmax(c @ b.mT, -1)"),
-        "The scores went through a softmax before they were faded. They are plain products c · b.",
+        "The scores went through a softmax before they were faded. They should be plain products "
+        "c · b.",
     ),
     Slip(
         "a step does not see itself",
         ("torch.exp(segsum(log_decay.mT))", "torch.exp(segsum(log_decay.mT)).tril(-1)"),
-        "The diagonal is 0, so no step reads what it has just written. On it F is 1.",
+        "The diagonal is 0, so no step reads what it has just written. On it F should be 1.",
     ),
     Slip(
         "no decay",
         ("torch.exp(segsum(log_decay.mT))", "torch.exp(0 * log_decay.mT[..., None]) * "
          "torch.ones(x.shape[1], x.shape[1]).tril()"),
         "Nothing fades: this is linear attention with a causal mask of ones. The mask's entries "
-        "are the exponentials of segsum.",
+        "should be the exponentials of segsum.",
     ),
     Slip(
         "later steps are read unfaded",
@@ -99,26 +100,25 @@ SLIPS = (
     Slip(
         "queries and keys exchanged",
         ("c @ b.mT", "b @ c.mT"),
-        "Scores are b_t · c_s. The later step t reads, with c; the earlier step s has written, "
-        "with b.",
+        "Scores are b_t · c_s. They should be c_t · b_s: step t reads, step s has written.",
     ),
     Slip(
         "the logarithm is used as the decay",
         ("torch.exp(segsum(log_decay.mT))", "segsum(log_decay.mT)"),
-        "Scores are multiplied by the segments' sums themselves, which are negative, and −inf for "
-        "later steps. F is their exponential.",
+        "Scores are multiplied by the segments' sums themselves, which are at most 0, and −inf "
+        "for later steps. F should be their exponential.",
     ),
     Slip(
         "the logarithm is used, and 0 for later steps",
         ("torch.exp(segsum(log_decay.mT))", "segsum(log_decay.mT).nan_to_num(neginf=0.0)"),
-        "Scores are multiplied by the segments' sums themselves, which are negative. F is their "
-        "exponential.",
+        "Scores are multiplied by the segments' sums themselves, which are at most 0. F should be "
+        "their exponential.",
     ),
     Slip(
         "the decays are transposed",
         ("fade * scores[:, None]", "fade.mT * scores[:, None]"),
-        "F is transposed: each step reads the later ones, and none before it. Row t of F belongs "
-        "to the step that reads.",
+        "F is transposed: each step reads itself and later ones, and none before it. Row t of F "
+        "should belong to the step that reads.",
     ),
     Slip(
         "scaled by √N",
@@ -130,18 +130,19 @@ SLIPS = (
         ("fade * scores[:, None]",
          "(fade * scores[:, None]) / (fade * scores[:, None]).sum(-1, keepdim=True)"),
         "Each step's weights are divided by their sum, as in linear attention with a normaliser. "
-        "Here nothing is divided.",
+        "Divide by nothing.",
     ),
     Slip(
         "all heads fade alike",
         ("segsum(log_decay.mT)", "segsum(log_decay.mT[:, :1])"),
-        "Every head has the first head's decays. Each has its own.",
+        "Every head has the first head's decays. Each should have its own.",
     ),
     Slip(
         "the written value is faded at once",
         ("fade = torch.exp(segsum(log_decay.mT))",
          "fade = torch.exp(segsum(log_decay.mT) + log_decay.mT[:, :, None])"),
-        "What a step writes is faded by its own decay. The segment from s to t begins after s.",
+        "What a step writes is faded by its own decay. The segment from s to t should begin after "
+        "s.",
     ),
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ import torch
 from attend_solutions import mamba_kernels as answers
 
 from attend_grader.chapters.ch25_mamba_kernels import READY_MADE
-from attend_grader.chapters.ch25_mamba_kernels.shared import expect_faint, sequence
+from attend_grader.chapters.ch25_mamba_kernels.shared import expect_faint, in_turn, sequence
 from attend_grader.checks.compare import FLOAT32
 from attend_grader.checks.contract import FLOAT64
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
@@ -47,6 +47,10 @@ def _fades(subject: Subject, probe: Probe) -> None:
     """A state that is given fades, and so does what the text has written."""
     GOES_ON.test(subject, probe)
     expect_faint(subject, probe)
+    args, want = in_turn()
+    why = "300 log decays of −60 and −0.37 in turn"
+    right = want, want[:, -1, ..., None]
+    probe.agree(subject, *args, want=right, tolerance=FLOAT32, why=why)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -87,8 +91,8 @@ SLIPS = (
     Slip(
         "the old state is lost",
         (UPDATE, "h = decay[:, t] * written[:, t]"),
-        "The state holds what the current step writes and nothing older. Fade the old state, and "
-        "add what is written to it.",
+        "The state holds what the current step writes, faded, and nothing older. Fade the old "
+        "state, and add what is written to it.",
     ),
     Slip(
         "nothing fades",
@@ -98,13 +102,13 @@ SLIPS = (
     Slip(
         "the logarithm is used as the decay",
         ("torch.exp(log_decay)", "log_decay"),
-        "The state is multiplied by the log decay, which is negative. Take its exponential.",
+        "The state is multiplied by the log decay, which is at most 0. Take its exponential.",
     ),
     Slip(
         "the new input is gated",
         (UPDATE, "h = decay[:, t] * h + (1 - decay[:, t]) * written[:, t]"),
-        "What is written is multiplied by 1 minus the decay, as in a gated average. It is added as "
-        "it is: x already contains the step size.",
+        "What is written is multiplied by 1 minus the decay, as in a gated average. Add it as it "
+        "is: x already contains the step size.",
     ),
     Slip(
         "a state that was given is not used",
@@ -114,17 +118,17 @@ SLIPS = (
     Slip(
         "b and c exchanged",
         ((READ, READ.replace("c[", "b[")), ("x[..., None] * b", "x[..., None] * c")),
-        "b and c are exchanged: b says where a step writes, c where it reads.",
+        "b and c are exchanged. b should say where a step writes, c where it reads.",
     ),
     Slip(
         "a mean over the state",
         (".sum(-1))", ".mean(-1))"),
-        "y is N times too small: reading is a sum over the N numbers, not their mean.",
+        "y is N times too small: reading should be a sum over the N numbers, not their mean.",
     ),
     Slip(
         "all heads fade alike",
         ("torch.exp(log_decay)", "torch.exp(log_decay[..., :1])"),
-        "Every head has the first head's decay. Each has its own.",
+        "Every head has the first head's decay. Each should have its own.",
     ),
 )
 

@@ -100,13 +100,13 @@ SLIPS = (
     Slip(
         "no mask within the chunk",
         (APART, "tl.exp(since[:, None] - since[None, :])"),
-        "Steps of a chunk read later ones. Where the column is later, the factor is 0.",
+        "Steps of a chunk read later ones. Where the column is later, the factor should be 0.",
     ),
     Slip(
         "masked after the exponential, by a product",
         (APART, "tl.exp(since[:, None] - since[None, :]) * causal"),
-        "Above the diagonal the exponent is positive: its exponential overflows, and infinity "
-        "times 0 is NaN. Let the exponent be −inf there, before exp.",
+        "Above the diagonal the exponent may be so large that its exponential overflows, and "
+        "infinity times 0 is NaN. Let the exponent be −inf there, before exp.",
     ),
     Slip(
         "the state is not read",
@@ -121,30 +121,32 @@ SLIPS = (
     Slip(
         "the matrix transposed",
         ("y = tl.dot(scores, x)", "y = tl.dot(tl.trans(scores), x)"),
-        "The chunk's matrix is transposed, so steps read later ones. Rows are the steps that read.",
+        "The chunk's matrix is transposed, so steps read later ones. Rows should be the steps "
+        "that read.",
     ),
     Slip(
         "queries and keys exchanged",
         ("tl.dot(c, tl.trans(b))", "tl.dot(b, tl.trans(c))"),
-        "Scores are b_t · c_s. The later step t reads with c; step s has written with b.",
+        "Scores are b_t · c_s. They should be c_t · b_s: step t reads, step s has written.",
     ),
     Slip(
         "a step does not see itself",
         ("tl.where(causal, since[:, None]",
          "tl.where(step[:, None] > step[None, :], since[:, None]"),
-        "The diagonal is masked. A step should also read what it has just written, unfaded.",
+        "The diagonal is 0. A step should also read what it has just written, unfaded.",
     ),
     Slip(
         "what is written fades at once",
         ("since[:, None] - since[None, :]", "since[:, None] - since[None, :] + logs[None, :]"),
-        "What a step writes is faded by its own decay. The segment from s to t begins after s.",
+        "What a step writes is faded by its own decay. The segment from s to t should begin after "
+        "s.",
     ),
     Slip(
         "the mask the wrong way round",
         ("tl.where(causal, since[:, None]",
          "tl.where(step[:, None] <= step[None, :], since[:, None]"),
-        "Steps of a chunk read the later ones only. Rows are the steps that read: the column may "
-        "not be later.",
+        "Steps of a chunk read themselves and later ones only. They should read themselves and "
+        "earlier ones: the column may not be later than the row.",
     ),
     Slip(
         "scaled by √N",
@@ -155,35 +157,36 @@ SLIPS = (
         "every chunk reads the first one's state",
         ("(example * tl.num_programs(2) + chunk) * n_heads",
          "example * tl.num_programs(2) * n_heads"),
-        "All chunks read the state before the first. Each reads the state before itself.",
+        "All chunks read the state before the first. Each should read the state before itself.",
     ),
     Slip(
         "the number of chunks is missing",
         ("(example * tl.num_programs(2) + chunk)", "(example + chunk)"),
-        "The states of an example begin after all chunks of the examples before it. Multiply the "
-        "example by the number of chunks, tl.num_programs(2).",
+        "The states of an example should begin after all chunks of the examples before it. "
+        "Multiply the example by the number of chunks, tl.num_programs(2).",
     ),
     Slip(
         "heads taken to come before chunks",
         ("(example * tl.num_programs(2) + chunk) * n_heads + head",
          "(example * n_heads + head) * tl.num_programs(2) + chunk"),
-        "States are read as if heads came before chunks. They are (B, chunks, H, D, N).",
+        "States are read as if heads came before chunks. Read them as (B, chunks, H, D, N).",
     ),
     Slip(
         "the state taken for (N, D)",
         ("d[:, None] * N + n[None, :])\n    causal", "n[None, :] * D + d[:, None])\n    causal"),
-        "The states are read transposed: they are (D, N), N the fast axis.",
+        "The states are read transposed. Read them as (D, N), N the fast axis.",
     ),
     Slip(
         "y is stored past the text",
         ("y, mask=live[:, None])", "y)"),
-        "The last chunk stores y past the end of the text. Mask the store by `step < n_tokens`.",
+        "A last chunk that is not full stores y past the end of the text. Mask the store: steps "
+        "end before `n_tokens`.",
     ),
     Slip(
         "the state fades one step too few",
         ("tl.exp(since)[:, None]", "tl.exp(since - logs)[:, None]"),
         "Step t reads the state before the chunk faded by the decays of the steps before t only. "
-        "Its own decay fades it too.",
+        "Its own decay should fade it too.",
     ),
 )  # fmt: skip
 

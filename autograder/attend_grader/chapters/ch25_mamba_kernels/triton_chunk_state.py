@@ -93,18 +93,18 @@ SLIPS = (
     Slip(
         "nothing fades until the chunk's end",
         ("x * tl.exp(until)[:, None]", "x"),
-        "Early steps reach the chunk's end unfaded. Each fades by the decays of later steps.",
+        "Early steps reach the chunk's end unfaded. Each should fade by the decays of later steps.",
     ),
     Slip(
         "a step fades by its own decay too",
         (LATER, "step[:, None] >= step[None, :]"),
-        "Each step is faded by its own decay too. Only later steps fade what it writes.",
+        "Each step is faded by its own decay too. Only later steps should fade what it writes.",
     ),
     Slip(
         "faded since the chunk's start",
         (LATER, "step[:, None] <= step[None, :]"),
-        "Steps are faded by the decays from the chunk's start to them. What is wanted is the decay "
-        "from each step to the chunk's end.",
+        "Steps are faded by the decays from the chunk's start to them. Wanted are the decays "
+        "after each step, up to the chunk's end.",
     ),
     Slip(
         "the exponential is missing",
@@ -114,47 +114,48 @@ SLIPS = (
     Slip(
         "the state stored as (N, D)",
         ("d[:, None] * N + n[None, :], written", "n[None, :] * D + d[:, None], written"),
-        "Each state is stored transposed: it is (D, N), N the fast axis.",
+        "Each state is stored transposed. It should be (D, N), N the fast axis.",
     ),
     Slip(
         "heads taken to come before steps",
         ("(row * n_heads + head)[:, None] * D",
          "((example * n_heads + head) * n_tokens + step)[:, None] * D"),
-        "x is read as if it were (B, H, T, D). It is (B, T, H, D): step, then head.",
+        "x is read as if it were (B, H, T, D). Read it as (B, T, H, D): step, then head.",
     ),
     Slip(
         "every step fades by the whole chunk",
         (LATER, "(step[:, None] >= 0) & (step[None, :] >= 0)"),
-        "All steps are faded by all the chunk's decays. Each fades by those of later steps only.",
+        "All steps are faded by all the chunk's decays. Each should fade by those of later steps "
+        "only.",
     ),
     Slip(
         "decays read as (B, H, T)",
         ("row * n_heads + head, mask=live, other=0.0)",
          "(example * n_heads + head) * n_tokens + step, mask=live, other=0.0)"),
-        "Decays are read as if they were (B, H, T). They are (B, T, H): step, then head.",
+        "Decays are read as if they were (B, H, T). Read them as (B, T, H): step, then head.",
     ),
     Slip(
         "every head has the first one's decays",
         ("row * n_heads + head, mask=live, other=0.0)", "row * n_heads, mask=live, other=0.0)"),
-        "All heads fade as the first one does. Decays are (B, T, H).",
+        "All heads fade as the first one does. Each should have its own decays.",
     ),
     Slip(
         "every text has the first one's b",
         ("b_ptr + row[:, None]", "b_ptr + step[:, None]"),
-        "b is read from the first text in every program. Step t of an example has its b at row "
-        "example · n_tokens + t.",
+        "b is read from the first text in every program. Read b of step t at row example · "
+        "n_tokens + t.",
     ),
     Slip(
         "the number of chunks is missing",
         ("(example * tl.num_programs(2) + chunk)", "(example + chunk)"),
-        "The states of an example begin after all chunks of the examples before it. Multiply the "
-        "example by the number of chunks, tl.num_programs(2).",
+        "The states of an example should begin after all chunks of the examples before it. "
+        "Multiply the example by the number of chunks, tl.num_programs(2).",
     ),
     Slip(
         "heads stored before chunks",
         ("(example * tl.num_programs(2) + chunk) * n_heads + head",
          "(example * n_heads + head) * tl.num_programs(2) + chunk"),
-        "States are stored as if heads came before chunks. They are (B, chunks, H, D, N).",
+        "States are stored as if heads came before chunks. They should be (B, chunks, H, D, N).",
     ),
 )  # fmt: skip
 

@@ -84,8 +84,8 @@ SLIPS = (
         "the axes of the grid exchanged",
         (("example = tl.program_id(0)", "example = tl.program_id(1)"),
          ("channel = tl.program_id(1)", "channel = tl.program_id(0)")),
-        "Axis 0 of the grid is taken for the blocks of channels and axis 1 for the examples. It is "
-        "the other way round: program (i, j) has example i and block j.",
+        "Axis 0 of the grid is taken for the blocks of channels and axis 1 for the examples. "
+        "Program (i, j) should have example i and block j.",
     ),
     Slip(
         "reads before it writes",
@@ -95,13 +95,12 @@ SLIPS = (
     Slip(
         "the logarithm is used as the decay",
         ("tl.exp(delta[:, None] * a) * h", "(delta[:, None] * a) * h"),
-        "The state is multiplied by Δ a, the logarithm of the decay, which is negative. Take its "
-        "exponential.",
+        "The state is multiplied by Δ a, the logarithm of the decay. Take its exponential.",
     ),
     Slip(
         "written without Δ",
         ("(delta * x)[:, None]", "x[:, None]"),
-        "What is written lacks its Δ: Δ b x.",
+        "What is written lacks its Δ. It should be Δ x b.",
     ),
     Slip(
         "starts from zeros",
@@ -111,34 +110,36 @@ SLIPS = (
     Slip(
         "every program reads the first example",
         ("row = example * n_tokens + t", "row = t"),
-        "Every program reads and writes the rows of the first example. Row t of an example begins "
-        "at (example · n_tokens + t).",
+        "Every program reads and writes the rows of the first example. Step t of an example "
+        "should be row example · n_tokens + t.",
     ),
     Slip(
         "y is stored past its row",
         ("channel, y, mask=live)", "channel, y)"),
-        "The last block of channels stores y past its row. Mask the store by "
-        "`channel < n_channels`.",
+        "A last block of fewer than 8 channels stores y past its row. Mask the store: channels "
+        "end before `n_channels`.",
     ),
     Slip(
         "the state taken for (N, E)",
         ("channel[:, None] * N + n[None, :]", "n[None, :] * n_channels + channel[:, None]"),
-        "States and a are read as if channels came last. They are (…, E, N): N is the fast axis.",
+        "Places in states and a are counted as if channels came last. Count them as (…, E, N), N "
+        "the fast axis.",
     ),
     Slip(
         "b and c exchanged",
         (("b = tl.load(b_ptr", "b = tl.load(c_ptr"), ("c = tl.load(c_ptr", "c = tl.load(b_ptr")),
-        "b and c are exchanged: b says where a step writes, c where it reads.",
+        "b and c are exchanged. b should say where a step writes, c where it reads.",
     ),
     Slip(
         "the decay lacks Δ",
         ("tl.exp(delta[:, None] * a)", "tl.exp(a)"),
-        "The state fades by exp(a) whatever Δ is. It fades by exp(Δ a).",
+        "The state fades by exp(a) whatever Δ is. It should fade by exp(Δ a).",
     ),
     Slip(
         "the last state is not stored",
         (LAST, ""),
-        "The last state is never stored, so what is returned is whatever the memory held.",
+        "No last state is stored from `last_ptr` on, so what is returned is whatever the memory "
+        "held.",
     ),
 )  # fmt: skip
 
