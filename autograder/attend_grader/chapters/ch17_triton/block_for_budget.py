@@ -91,18 +91,17 @@ SLIPS = (
     Slip(
         "only one matrix counted",
         (COST, "4 * (n * n * across + n * n)"),
-        "Only one of the two factors is counted. Each of them is read once for every tile along "
-        "the other one's axis.",
+        "Only one of the two factors is counted. Count both, each loaded ⌈n / block⌉ times.",
     ),
     Slip(
         "two bytes a number",
         (COST, "2 * (2 * n * n * across + n * n)"),
-        "A float32 number has four bytes; two are those of float16.",
+        "Half of the bytes are counted, as if a number had two. Count four for a float32.",
     ),
     Slip(
         "the product's own bytes left out",
         (COST, "4 * (2 * n * n * across)"),
-        "The product itself is not counted: n² numbers are written.",
+        "The product itself is not counted. Count its n² numbers, each stored once.",
     ),
     Slip(
         "numbers for bytes",
@@ -117,12 +116,12 @@ SLIPS = (
     Slip(
         "starts at 32",
         ("    block = 16\n", "    block = 32\n"),
-        "Blocks of 16 are never tried, and they would do: start there.",
+        "Blocks of 16 are never chosen, even where they would do. Start there.",
     ),
     Slip(
         "steps of 16",
         ("block *= 2", "block += 16"),
-        "The block is not a power of two, which tl.arange needs.",
+        "The block is not always a power of two, which tl.arange needs.",
     ),
 )
 

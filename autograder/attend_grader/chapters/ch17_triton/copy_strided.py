@@ -112,32 +112,31 @@ SLIPS = (
     Slip(
         "one place for both accesses",
         (READ, "row * columns + column"),
-        "x and the output are accessed at the same places. x is a view: it is read with "
-        "`row_stride` and `column_stride`. The output is contiguous: element (row, column) is "
-        "number row · columns + column.",
+        "Numbers stand in the output as they stand in the memory of x. Read x with `row_stride` "
+        "and `column_stride`, and write element (row, column) to place row · columns + column.",
     ),
     Slip(
         "float32 on the way",
         ("column, tile, mask", "column, tile.to(tl.float32), mask"),
         "Numbers pass through float32 on their way, which rounds large whole numbers and float64. "
-        "A copy keeps the type of x.",
+        "Keep them in the type of x.",
     ),
     Slip(
         "strides exchanged",
         (READ, "row * column_stride + column * row_stride"),
-        "The two strides are exchanged: rows go with `row_stride`.",
+        "The two strides are exchanged. Multiply rows by `row_stride`.",
     ),
     Slip(
         "output transposed",
         ("out_ptr + row * columns + column", "out_ptr + column * rows + row"),
-        "The output is written column by column. Element (row, column) of a contiguous matrix is "
-        "number row · columns + column.",
+        "The output is written column by column. Write element (row, column) to place row · "
+        "columns + column.",
     ),
     Slip(
         "only rows are masked",
         ("(row < rows) & (column < columns)", "(row < rows) & (column >= 0)"),
-        "Columns past the end are not masked out, so a tile at the right edge goes on into the "
-        "next row.",
+        "Columns past the end are not masked out: a tile that reaches past the right edge goes on "
+        "into the next row or, from the last row, past the end.",
     ),
     Slip(
         "only columns are masked",
@@ -145,9 +144,10 @@ SLIPS = (
         "Rows past the end are not masked out.",
     ),
     Slip(
-        "or for and",
+        "the mask does not ask for row and column",
         ("(row < rows) & (column", "(row < rows) | (column"),
-        "The mask lets an element through if its row *or* its column exists. Both must: `&`.",
+        "Let an element through only if its row *and* its column exist: `&`. Without a mask, or "
+        "where one of both is enough (`|`), others pass.",
     ),
     Slip(
         "program axes exchanged",
@@ -156,9 +156,10 @@ SLIPS = (
         "Axis 0 of the grid counts tiles downwards and axis 1 to the right; yours are exchanged.",
     ),
     Slip(
-        "no mask on the store",
+        "columns not masked in the store",
         ("column, tile, mask=inside)", "column, tile)"),
-        "The store has no mask: at the edges it writes into the next row, and past the end.",
+        "The store does not mask out columns past the end: a tile that reaches past the right edge "
+        "writes into the next row or, from the last row, past the end.",
     ),
 )  # fmt: skip
 

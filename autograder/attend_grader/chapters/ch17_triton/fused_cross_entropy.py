@@ -80,23 +80,24 @@ SLIPS = (
     Slip(
         "gradient without the target's 1",
         (f" - {ONE}", ""),
-        "The gradient is the softmax alone. At the target it is softmax − 1.",
+        "The gradient is the softmax alone. At the target it should be softmax − 1.",
     ),
     Slip(
         "gradient with its sign turned",
         (f"tl.exp(z - lse) - {ONE}", f"{ONE} - tl.exp(z - lse)"),
-        "The gradient has the wrong sign: it is softmax − 1 at the target, softmax elsewhere.",
+        "The gradient has the wrong sign. It should be softmax − 1 at the target, softmax "
+        "elsewhere.",
     ),
     Slip(
         "loss with its sign turned",
         ("row, lse - tl.load(logits_ptr + start + target)",
          "row, tl.load(logits_ptr + start + target) - lse"),
-        "The loss is negative: it is LSE − logit of the target.",
+        "The loss has the wrong sign. It should be LSE − logit of the target.",
     ),
     Slip(
         "the target looked up in the first row",
         ("logits_ptr + start + target", "logits_ptr + target"),
-        "The target's logit comes from the first row. Row r begins at r · words.",
+        "The target's logit comes from the first row. Load that of row r from r · words + target.",
     ),
     Slip(
         "sum not rescaled",
@@ -107,8 +108,8 @@ SLIPS = (
     Slip(
         "the running maximum begins at 0",
         ('running_max = -float("inf")', "running_max = 0.0"),
-        "The running maximum begins at 0, and stays there where all logits are below 0: of very "
-        "low ones the sum is 0. Begin at −∞.",
+        "Where all logits are very low the sum is 0, as if the running maximum began at 0. Begin "
+        "at −∞, which masked lanes should hold, too.",
     ),
     Slip(
         "LSE without the maximum",
@@ -128,8 +129,8 @@ SLIPS = (
     Slip(
         "divided by the number of rows",
         ((f"tl.exp(z - lse) - {ONE}", f"(tl.exp(z - lse) - {ONE}) / tl.num_programs(0)"),),
-        "The gradient is divided by the number of rows. Here each row has its own loss, and no "
-        "mean is taken.",
+        "The gradient is divided by the number of rows. Each row has its own loss here: take no "
+        "mean.",
     ),
 )  # fmt: skip
 

@@ -130,8 +130,8 @@ SLIPS = (
     Slip(
         "masked lanes count in the deviation",
         (CENTRED, "x - mean"),
-        "Masked lanes hold 0, and 0 − mean is not 0: they add mean² to the sum of squares. Set "
-        "them to 0 after the mean was subtracted (`tl.where`).",
+        "Masked lanes hold 0, and each adds (0 − mean)² to the sum of squares. Set them to 0 after "
+        "the mean was subtracted (`tl.where`).",
     ),
     Slip(
         "divided by the block's size",
@@ -143,7 +143,7 @@ SLIPS = (
     Slip(
         "n − 1 in the variance",
         ("axis=0) / columns + eps", "axis=0) / (columns - 1) + eps"),
-        "The variance is divided by C − 1. Layer normalisation divides by C.",
+        "The sum of squares is divided by C − 1. Divide it by C.",
     ),
     Slip(
         "eps beside the root",
@@ -163,7 +163,7 @@ SLIPS = (
     Slip(
         "the bias left out",
         ("centred * rstd * weight + bias", "centred * rstd * weight"),
-        "The bias is not added: it comes last, after the weight.",
+        "The bias is not added. Add it last, after the weight.",
     ),
     Slip(
         "the deviation in place of its inverse",
@@ -179,7 +179,7 @@ SLIPS = (
     Slip(
         "a grid one row short",
         ("layer_norm_kernel[(rows,)]", "layer_norm_kernel[(max(rows - 1, 1),)]"),
-        "The last row is never computed: the grid has one program too few. It needs one a row.",
+        "The last row gets no results, as if the grid had one program too few. Launch one a row.",
     ),
 )  # fmt: skip
 

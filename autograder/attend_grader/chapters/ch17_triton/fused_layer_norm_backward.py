@@ -92,19 +92,20 @@ SLIPS = (
         "all programs write the first partial sums",
         (("partial_ptr + 2 * program * columns", "partial_ptr"),
          ("partial_ptr + (2 * program + 1) * columns", "partial_ptr + columns")),
-        "All programs write their sums to the same place, and the last one wins: on a GPU, any. "
-        "Each program needs rows of its own in `partial`.",
+        "With several programs, places are added up that none of them wrote, as if all wrote to "
+        "the same ones. Give each program rows of its own in `partial`, and add just those.",
     ),
     Slip(
         "only the first program's sums are added",
         ("partial_ptr + program * n + here", "partial_ptr + here"),
-        "The second kernel adds the first program's sums again and again. Program p's begin at "
-        "p · n.",
+        "The first program's sums are added again and again. Read those of program p from p · n "
+        "on.",
     ),
     Slip(
         "rows that do not share evenly are left out",
         ("range(program, rows, PROGRAMS)", "range(program, rows - rows % PROGRAMS, PROGRAMS)"),
-        "Where the rows are no multiple of the programs, the last rows are left out.",
+        "Where there are more rows than programs, and no multiple of them, the last rows are left "
+        "out.",
     ),
     Slip(
         "the mean of the gradients not subtracted",
@@ -114,8 +115,7 @@ SLIPS = (
     Slip(
         "the part through the deviation left out",
         (DX, "(scaled - common) * rstd"),
-        "dx lacks the part that comes through the deviation: subtract normed · mean(weight · grad "
-        "· normed).",
+        "dx lacks the part that comes through the deviation: subtract h · mean(weight · grad · h).",
     ),
     Slip(
         "dx not divided by the deviation",
@@ -125,23 +125,23 @@ SLIPS = (
     Slip(
         "the weight left out of dx",
         ("scaled = grad * weight", "scaled = grad"),
-        "dx ignores the weight. The gradient of the normalised row is weight · grad.",
+        "dx ignores the weight. Put weight · grad for grad in it.",
     ),
     Slip(
         "means over the block's size",
         (("normed, axis=0) / columns", "normed, axis=0) / BLOCK"),
          ("scaled, axis=0) / columns", "scaled, axis=0) / BLOCK")),
-        "The row's means are divided by BLOCK. A row has `columns` numbers.",
+        "For the means in dx the row's sums are divided by BLOCK. Divide them by `columns`.",
     ),
     Slip(
-        "x for normed in the weight's gradient",
+        "x for h in the weight's gradient",
         ("weight_sum += grad * normed", "weight_sum += grad * x"),
-        "The weight's gradient is the sum of grad · normed; yours takes x.",
+        "The weight's gradient sums grad · x. It should sum grad · h.",
     ),
     Slip(
         "gradients of weight and bias exchanged",
         ("return dx, sums[0], sums[1]", "return dx, sums[1], sums[0]"),
-        "The second and third result are exchanged: weight first.",
+        "The second and third result are exchanged. Return the weight's gradient first.",
     ),
 )  # fmt: skip
 

@@ -72,30 +72,31 @@ SLIPS = (
     Slip(
         "masked lanes hold a low number",
         (LOAD, "mask=inside, other=-100.0)"),
-        "Masked lanes hold a number like −100. Where a row's scores are lower, it is the maximum, "
-        "and the weights vanish. Only −∞ is never the maximum.",
+        "Masked lanes hold a finite number such as −100. Where a row's scores are near it or "
+        "lower, these lanes take weight from it. Only −∞ takes none.",
     ),
     Slip(
         "masked lanes hold a very low number",
         (LOAD, "mask=inside, other=-1e9)"),
-        "Masked lanes hold a finite number such as −10⁹. It goes wrong in rows of still lower "
-        "scores, where it is the maximum. Only −∞ is never the maximum.",
+        "Masked lanes hold a finite number such as −10⁹. Where a row's scores are near it or "
+        "lower, these lanes take weight from it. Only −∞ takes none.",
     ),
     Slip(
         "no mask on the load",
         (f"column, {LOAD}", "column)"),
-        "The load has no mask, so the lanes past the row's end read the next row, and the last "
-        "row reads past the end.",
+        "The load has no mask: lanes past the row's end read the next row or, in the last row, "
+        "past the end.",
     ),
     Slip(
         "maximum not subtracted",
         ("scores - tl.max(scores, axis=0)", "scores"),
-        "exp of a large score overflows to inf, and inf / inf is NaN. Subtract the row's maximum.",
+        "exp of a large score overflows to inf, and of a very low one is 0; inf / inf and 0 / 0 "
+        "are NaN. Subtract the row's maximum.",
     ),
     Slip(
         "not divided by the sum",
         ("    weights = weights / tl.sum(weights, axis=0)\n", ""),
-        "A row of weights does not add up to 1: divide by its sum.",
+        "Weights are not divided by the row's sum.",
     ),
     Slip(
         "rows a block apart",
@@ -103,14 +104,16 @@ SLIPS = (
         "Row r begins at r · BLOCK. It should begin at r · columns: rows lie one behind the other.",
     ),
     Slip(
-        "every program does the first row",
+        "only the first row is done",
         ("tl.program_id(0) * columns", "0"),
-        "All programs work on the first row, and the others are never written.",
+        "Only the first row is written, as if all programs worked on it, or a mask hid the others. "
+        "Program r should write row r.",
     ),
     Slip(
         "no mask on the store",
         ("weights, mask=inside)", "weights)"),
-        "The store has no mask, so it writes zeros into the next row, and past the end.",
+        "The store has no mask: lanes past the row's end write into the next row or, in the last "
+        "row, past the end.",
     ),
 )
 

@@ -102,8 +102,8 @@ SLIPS = (
     Slip(
         "the running maximum begins at 0",
         ('running_max = -float("inf")', "running_max = 0.0"),
-        "The running maximum begins at 0, and stays there where all scores are below 0: of very "
-        "low ones the sum is 0. Begin at −∞.",
+        "Where all scores are very low the sum is 0, as if the running maximum began at 0. Begin "
+        "at −∞, which masked lanes should hold, too.",
     ),
     Slip(
         "each block a softmax of its own",
@@ -131,7 +131,7 @@ SLIPS = (
     Slip(
         "last block left out of the sum",
         (FIRST, FIRST.replace("columns, BLOCK", "columns - BLOCK + 1, BLOCK")),
-        "A last block that is not full is left out of maximum and sum. It is masked, and counts.",
+        "A last block that is not full is left out of maximum and sum. Mask it, and count it.",
     ),
     Slip(
         "only the first block in the sum",
@@ -141,8 +141,8 @@ SLIPS = (
     Slip(
         "the row is read three times",
         three_readings,
-        "Values are right, but each row is read three times: once for the maximum, once for the "
-        "sum, once for the weights. A running maximum and a running sum need one reading.",
+        "Values are right, but each row is read three times, as if for maximum, sum and weights in "
+        "turn. Take running maximum and running sum from one reading, the weights from a second.",
     ),
     Slip(
         "maximum not subtracted",

@@ -85,8 +85,8 @@ SLIPS = (
     Slip(
         "the last step left out",
         (STEPS, "range(0, inner - STEP + 1, STEP)"),
-        "Where the inner size is no multiple of STEP, the rest is left out. The last step is "
-        "masked, and counts.",
+        "Where the inner size is no multiple of STEP, the rest is left out. Mask the last step, "
+        "and count it.",
     ),
     Slip(
         "what lies past the inner size counts",
@@ -100,19 +100,19 @@ SLIPS = (
             'total += tl.dot(a, b, input_precision="ieee")',
             'total = (total + tl.dot(a, b, input_precision="ieee")).to(tl.float16).to(tl.float32)',
         ),
-        "The running sum is float16 and loses digits at each step. Keep it in float32; round once, "
-        "at the store.",
+        "The running sum is rounded to float16 at each step. Keep it in float32; round once, at "
+        "the store.",
     ),
     Slip(
         "a read with the product's width",
         ("a_ptr + row * inner + right", "a_ptr + row * columns + right"),
-        "Rows of a are `inner` numbers long, those of b and of the product `columns`.",
+        "Rows of a are read as if they were `columns` numbers long. Take `inner` for them.",
     ),
     Slip(
         "b read as its transpose",
         ("b_ptr + down * columns + column", "b_ptr + down + column * inner"),
-        "b is read as if it were stored column by column. Its rows are `columns` numbers long: "
-        "element (k, column) is number k · columns + column.",
+        "b is read as if it were stored column by column. Read element (k, column) at place k · "
+        "columns + column.",
     ),
     Slip(
         "rows and columns of tiles exchanged",
@@ -124,21 +124,21 @@ SLIPS = (
         "a grid of whole tiles only",
         ("triton.cdiv(rows, block) * triton.cdiv(columns, block),)",
          "max(rows // block, 1) * max(columns // block, 1),)"),
-        "The grid counts whole tiles only, so the ragged edge has no programs. Round both numbers "
-        "up: triton.cdiv.",
+        "The grid counts whole tiles only, so programs are missing where a ragged tile follows "
+        "whole ones. Round both numbers up: triton.cdiv.",
     ),
     Slip(
         "tiles of 16 whatever block is",
         (("BLOCK=block", "BLOCK=16"),
          ("triton.cdiv(rows, block) * triton.cdiv(columns, block)",
           "triton.cdiv(rows, 16) * triton.cdiv(columns, 16)")),
-        "`block` is not used: with larger tiles each number would be loaded less often.",
+        "As much is loaded as with tiles of 16, whatever `block` is. Take tiles of `block`.",
     ),
     Slip(
         "the store is not masked at every edge",
         ("element_ty), mask=inside)", "element_ty))"),
-        "The store has no mask, or one that leaves out rows or columns: tiles at the edges write "
-        "into the next row, or past the end.",
+        "The store has no mask, or one that lets columns past the end through: a tile that reaches "
+        "past the right edge writes into the next row or, from the last row, past the end.",
     ),
 )  # fmt: skip
 

@@ -78,8 +78,8 @@ SLIPS = (
     Slip(
         "padding holds 0",
         (LOAD, "mask=lane < length, other=0.0)"),
-        "The padding still holds 0, so it takes weight from the row: each place adds exp(0 − "
-        "maximum) to the sum. What number adds nothing?",
+        "The padding holds 0, and so do lanes past the row's end: each adds exp(0 − maximum) to "
+        "the sum. What number adds nothing?",
     ),
     Slip(
         "the kernel as it was",
@@ -90,44 +90,44 @@ SLIPS = (
     Slip(
         "one place of padding too many",
         ("mask=lane < length", "mask=(lane <= length) & (lane < columns)"),
-        "The first place of the padding counts as a score: the places that count are those with "
-        "lane < length.",
+        "The first place of the padding counts as a score. Only places with lane < length should "
+        "count.",
     ),
     Slip(
         "lane <= length",
         ("mask=lane < length", "mask=lane <= length"),
-        "`lane <= length` is true in one place too many: the first of the padding, or of the next "
-        "row. The places that count are those with lane < length.",
+        "`lane <= length` lets one place too many count: the first of the padding or, where a full "
+        "row does not fill the block, what lies behind it. Only those with lane < length should.",
     ),
     Slip(
         "padding holds a low number",
         (LOAD, "mask=lane < length, other=-1e6)"),
-        "The padding holds a low number such as −10⁶. Where a row's scores are lower still, the "
-        "padding is the maximum and takes the weight. Only −∞ is below every score.",
+        "The padding holds a low number such as −10⁶. Where a row's scores are near it or lower, "
+        "it takes weight from them. Only −∞ takes none.",
     ),
     Slip(
         "weights of the padding set to 0 at the end",
         ((LOAD, "mask=lane < length, other=0.0)"),
          ("e / tl.sum(e, axis=0), mask",
           "tl.where(lane < length, e / tl.sum(e, axis=0), 0.0), mask")),
-        "The padding's own weights are 0 now, but the sum counted it: the other weights of the "
-        "row are too small. The padding must hold −∞ before the maximum and the sum.",
+        "The padding's own weights are 0, but maximum and sum still count masked lanes as scores "
+        "of 0. They must hold −∞ before both.",
     ),
     Slip(
         "length ignored",
         (LOAD, 'mask=lane < columns, other=-float("inf"))'),
-        "The padding is read and gets weight. Only the first `length` places of a row count.",
+        "The padding is read and gets weight. Only the first `length` places should count.",
     ),
     Slip(
         "padding never written",
         ("axis=0), mask=lane < columns)", "axis=0), mask=lane < length)"),
-        "The output's padding is never written. Its weights are 0, and have to be stored.",
+        "The output's padding is never written. Store its weights, 0, as well.",
     ),
     Slip(
         "maximum not subtracted",
         ("tl.exp(z - tl.max(z, axis=0))", "tl.exp(z)"),
-        "exp of a large score overflows, and of a very low one is 0 for the whole row. Subtract "
-        "the row's maximum.",
+        "exp of a large score overflows, and where all of a row are very low it is 0 for each. "
+        "Subtract the row's maximum.",
     ),
 )  # fmt: skip
 

@@ -46,33 +46,33 @@ MASKED = (", mask=inside", "")
 
 SLIPS = (
     Slip(
-        "no mask on the loads",
+        "a load without its mask",
         (("tl.load(x_ptr + here, mask=inside)", "tl.load(x_ptr + here)"),
          ("tl.load(y_ptr + here, mask=inside)", "tl.load(y_ptr + here)")),
-        "The last block reaches past the end, and its loads read what lies there. Give them "
-        "`mask=inside` too.",
+        "Where the last block reaches past the end, a load reads what lies there. Give each load "
+        "the mask.",
     ),
     Slip(
         "no mask on the store",
         ("tl.store(out_ptr + here, x + y, mask=inside)", "tl.store(out_ptr + here, x + y)"),
-        "The last block writes past the end of the output, into whatever lies there. Give the "
-        "store the mask as well.",
+        "Where the last block reaches past the end, it writes into whatever lies behind the "
+        "output. Give the store the mask.",
     ),
     Slip(
         "every program does the first block",
         (HERE, "tl.arange(0, BLOCK)"),
-        "All programs work on the first block and the rest is never written. Add "
-        "`tl.program_id(0) * BLOCK` to the indices.",
+        "Only the first block is written, as if all programs worked on it. Program p should begin "
+        "at p * BLOCK.",
     ),
     Slip(
         "programs one element apart",
         (HERE, "tl.program_id(0) + tl.arange(0, BLOCK)"),
-        "Program p begins at element p, so blocks overlap. It should begin at p * BLOCK.",
+        "Program p begins at element p. It should begin at p * BLOCK.",
     ),
     Slip(
         "last element left out",
         ("here < n", "here < n - 1"),
-        "The last element is never written: indices run to n − 1, so the mask is `here < n`.",
+        "The last element gets no sum. Let all indices below n through the masks.",
     ),
     Slip(
         "one element too many",
@@ -87,7 +87,7 @@ SLIPS = (
     Slip(
         "adds x to itself",
         ("tl.load(y_ptr + here", "tl.load(x_ptr + here"),
-        "The result is 2x: y is never loaded.",
+        "The result is 2x. It should be x + y.",
     ),
 )  # fmt: skip
 

@@ -138,32 +138,32 @@ SLIPS = (
     Slip(
         "skipped, but not masked",
         (SEEN, "seen = s[None, :] < S"),
-        "Tiles are skipped, but inside those that are read, queries see later keys, or keys before "
-        "their window. The diagonal's tiles need the mask.",
+        "Tiles are skipped, but inside those that are read, queries see later keys, or keys "
+        "before their window. The first and the last tiles need the mask.",
     ),
     Slip(
         "the window forgotten in the mask",
         (SEEN, "seen = ahead <= 0"),
-        "Keys before a query's window are seen, where its tile is read for another query. The mask "
-        "has two ends: p − window and p.",
+        "Keys before a query's window are seen where their tile is read. The mask should have two "
+        "ends: p − window and p.",
     ),
     Slip(
         "ended at the first query's place",
         (STOP, "stop = tl.minimum(S, place + 1)"),
-        "The loop ends at the place of the tile's first query. The last one stands BLOCK_T − 1 "
-        "places further on.",
+        "Tiles of keys that begin after the place of the program's first query are left out. Its "
+        "last query stands up to BLOCK_T − 1 places further on.",
     ),
     Slip(
         "begins before the first key",
         (START, "start = place - window"),
-        "place − window may lie below 0, where there are no keys, and the mask s < S lets them "
-        "be loaded. Begin at 0 then.",
+        "p₀ − w may lie below 0, where there are no keys, and the mask s < S lets those places be "
+        "loaded. Begin at 0 then.",
     ),
     Slip(
         "queries counted from the first key",
         ((PLACE, "place = tl.program_id(0) * BLOCK_T"), (AHEAD, "ahead = s[None, :] - t[:, None]")),
-        "Right where T = S only. The last query stands at the last key, so query t stands at "
-        "t + S − T.",
+        "Query t comes out as if it stood at t, which is right where T = S only. The last query "
+        "stands at the last key, so place query t at t + S − T.",
     ),
     Slip(
         "a query does not see its own place",
@@ -173,7 +173,7 @@ SLIPS = (
     Slip(
         "the window one key too narrow",
         (SEEN, "seen = (ahead <= 0) & (ahead > -window)"),
-        "The oldest key of the window is hidden. The window holds p − window … p: window + 1 keys.",
+        "The key at p − window is hidden. The window should hold p − window … p: window + 1 keys.",
     ),
     Slip(
         "−inf for hidden scores",
@@ -191,14 +191,14 @@ SLIPS = (
     Slip(
         "ended without S − T",
         (STOP, "stop = tl.minimum(S, place + T - S + BLOCK_T)"),
-        "The loop ends too early where there are more keys than queries: it leaves S − T out. The "
-        "tile's last query stands at place + BLOCK_T − 1.",
+        "Where T < S, keys may be left out, as if the loop's end left S − T out. End it at min(S, "
+        "p₀ + BLOCK_T): the first query's place p₀ counts S − T in.",
     ),
     Slip(
         "a small number for hidden scores",
         ("-1e30)", "-1000.0)"),
-        "Where the visible scores lie below the number that stands for hidden ones, hidden keys "
-        "win. Take one far below any score, such as −1e30.",
+        "Where no visible score lies far above the number that stands for hidden ones, hidden "
+        "keys count. Take one far below any score, such as −1e30.",
     ),
     Slip(
         "begins one key late",
@@ -209,8 +209,8 @@ SLIPS = (
     Slip(
         "the last query decides where to begin",
         (START, "start = tl.maximum(0, place + BLOCK_T - 1 - window) // BLOCK_S * BLOCK_S"),
-        "Tiles are skipped that the first query of the tile still sees. Its window reaches back "
-        "furthest.",
+        "Tiles of keys may be skipped that the program's first query still sees. Its window "
+        "reaches back furthest.",
     ),
 )
 

@@ -163,28 +163,28 @@ SLIPS = (
         "64 queries for both widths",
         (64, 64, 4, 3),
         (64, 128, 4, 3),
-        "Tiles of 64 queries read keys and values twice as often as tiles of 128.",
+        "Tiles of 64 queries read keys and values about twice as often as tiles of 128.",
     ),
     _slip(
         "64 × 64 for both widths",
         (64, 64, 4, 3),
         (64, 64, 4, 3),
-        "Tiles of 64 queries read keys and values twice as often as tiles of 128, and tiles of 64 "
-        "keys take 128 turns.",
+        "Tiles of 64 queries read keys and values about twice as often as tiles of 128, and tiles "
+        "of 64 keys take 128 turns.",
     ),
     _slip(
         "four warps",
         (128, 64, 4, 3),
         (128, 128, 4, 3),
-        "Four warps keep 128 × 128 sums and as many scores: more than 255 numbers a thread. The "
-        "rest spills.",
+        "At width 128, four warps keep 128 × 128 sums and as many scores: more than 255 numbers a "
+        "thread. The rest spills.",
     ),
     _slip(
         "128 keys for both widths",
         (128, 128, 8, 3),
         (128, 128, 8, 3),
-        "At width 64, scores of 128 × 128 take so many registers that a second program has no "
-        "room beside the first.",
+        "At width 64, scores of 128 × 128 in 8 warps take so many registers that a second program "
+        "has no room beside the first.",
     ),
     _slip(
         "two stages",

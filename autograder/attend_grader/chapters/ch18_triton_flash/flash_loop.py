@@ -53,20 +53,23 @@ SLIPS = (
         "nothing is corrected",
         (("accumulator * correction[:, None]", "accumulator"),
          ("running_sum * correction", "running_sum")),
-        "Tiles are measured from different maxima and added up as they are. Multiply what was "
-        "summed before by e^(old maximum − new maximum), before the old one is overwritten.",
+        "Where the maximum rises, tiles that are measured from different maxima are added up as "
+        "they are. Multiply what was summed before by e^(old maximum − new maximum), before the "
+        "old one is overwritten.",
     ),
     Slip(
-        "the correction upside down",
+        "not a number from the first tile on",
         (CORRECTION, "correction = tl.exp(new_max - running_max)"),
-        "The correction is e^(old − new), at most 1. Yours is its inverse, infinite at the first "
-        "tile.",
+        "NaN comes out everywhere, as it does from e^(new − old) or e^(score − old) at the first "
+        "tile, where the old maximum is −inf. The correction should be e^(old − new), a weight "
+        "e^(score − new).",
     ),
     Slip(
-        "the maximum is not carried on",
+        "only the last tile is left",
         ("        running_max = new_max\n", ""),
-        "The running maximum stays at −inf, so each tile's correction is 0 and only the last tile "
-        "is left. Set it at the end of each turn.",
+        "Only the last tile is left, as if the running maximum stayed at −inf, which makes each "
+        "correction 0. Set it at the end of each turn, and add each tile to what was summed "
+        "before.",
     ),
     Slip(
         "forgot the scale",
@@ -76,8 +79,8 @@ SLIPS = (
     Slip(
         "the maximum of this tile only",
         (MAX, "new_max = tl.max(scores, axis=1)"),
-        "The maximum follows the last tile and may fall, so that a correction overflows: take the "
-        "larger one of the old maximum and this tile's.",
+        "The maximum is as if taken from this tile only: where it falls far, the correction "
+        "overflows. Take the larger one of the old maximum and this tile's.",
     ),
     Slip(
         "weights from this tile's maximum",
@@ -94,14 +97,14 @@ SLIPS = (
     Slip(
         "one maximum for all queries",
         (MAX, "new_max = tl.maximum(running_max, tl.max(scores))"),
-        "One maximum is subtracted from all rows. A row whose scores lie far below it gets zeros "
-        "only: take the maximum along axis=1.",
+        "One maximum is subtracted from all scores of a tile. Where all scores of a query lie far "
+        "below it, each weight is 0, and 0 / 0 is not a number: take the maximum along axis=1.",
     ),
     Slip(
         "a maximum of at least 0",
         (MAX, "new_max = tl.maximum(tl.maximum(running_max, 0.0), tl.max(scores, axis=1))"),
-        "The maximum begins at 0, or counts a 0 that is no score. Where all scores lie far below "
-        "0, each weight is 0, and 0 / 0 is not a number.",
+        "The maximum begins at 0, or counts a 0 that is no score. Where all scores of a query lie "
+        "far below 0, each weight is 0, and 0 / 0 is not a number.",
     ),
 )  # fmt: skip
 

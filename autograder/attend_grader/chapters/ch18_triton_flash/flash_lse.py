@@ -37,7 +37,7 @@ SLIPS = (
     Slip(
         "the LSE in powers of two",
         (LSE, "lse = running_max + tl.log2(running_sum)"),
-        "The LSE is a logarithm to base 2. Multiply it by ln 2 to get the natural one.",
+        "What is written is a logarithm to base 2. Multiply it by ln 2 to get the natural one.",
     ),
     Slip(
         "only the sum back to base e",
@@ -48,8 +48,7 @@ SLIPS = (
     Slip(
         "log2(e) not folded in",
         (UNIT, "unit = scale"),
-        "2^x in the place of e^x: all weights are closer together than they should be. Multiply "
-        "the scores by log2(e) first.",
+        "It comes out as if 2^x stood in the place of e^x. Multiply the scores by log2(e) first.",
     ),
     Slip(
         "ln 2 in the place of log2(e)",
@@ -59,30 +58,32 @@ SLIPS = (
     Slip(
         "the LSE without the maximum",
         (LSE, "lse = tl.log2(running_sum) * 0.6931471805599453"),
-        "The running sum is measured from the running maximum: the LSE is the maximum plus the "
-        "logarithm of the sum.",
+        "The running sum is measured from the running maximum: add that to the sum's logarithm, "
+        "in the same base.",
     ),
     Slip(
         "the sum without its logarithm",
         (LSE, "lse = running_sum"),
-        "What is written is the running sum. The LSE is maximum + ln(sum).",
+        "What is written is the running sum. It should be maximum + ln(sum), the maximum in base "
+        "e.",
     ),
     Slip(
         "the LSE stored without a mask",
         ("tl.store(lse_ptr + t, lse, mask=t < T)", "tl.store(lse_ptr + t, lse)"),
-        "The last program writes numbers behind the end of the LSE. Give the store the mask t < T.",
+        "If its tile is not full, the last program writes numbers behind the end of the LSE. Give "
+        "the store the mask t < T.",
     ),
     Slip(
         "empty places count as keys",
         ("tl.where(s[None, :] < S, tl.dot(q, k.T) * unit, -float(\"inf\"))",
          "tl.dot(q, k.T) * unit"),
-        "Places behind the last key count with the score 0, as in the kernel that you repaired.",
+        "Places behind the last key count with the score 0, as in `careless_kernel`.",
     ),
     Slip(
         "a small number in the place of −inf",
         ('-float("inf"))', "-1000.0)"),
-        "Hidden scores are some small number instead of −inf. Where true scores are smaller still, "
-        "the hidden places win.",
+        "Hidden scores come out as if set to a number that is not low enough. Where no score of a "
+        "query lies far above it, the hidden places count. Take −inf.",
     ),
     Slip(
         "the accumulator is not corrected",

@@ -181,31 +181,30 @@ SLIPS = (
         "heads dealt out in turn",
         ((K, K.replace("head // GROUP", "head % (H // GROUP)")),
          (V, V.replace("head // GROUP", "head % (H // GROUP)"))),
-        "Query heads are dealt out to key heads in turn. Neighbours share: query head h reads key "
-        "head h // GROUP.",
+        "Query heads are dealt out to key heads in turn. Neighbours should share: let query head "
+        "h read key head h // GROUP.",
     ),
     Slip(
         "heads dealt out by the rest",
         ((K, K.replace("head // GROUP", "head % GROUP")),
          (V, V.replace("head // GROUP", "head % GROUP"))),
-        "Query head h reads key head h % GROUP. Neighbours share: it is h // GROUP.",
+        "Query head h reads key head h % GROUP. Neighbours should share: let it read h // GROUP.",
     ),
     Slip(
         "as many heads in a group as there are groups",
         ("GROUP=H // G", "GROUP=G"),
-        "The launch passes G, the number of groups, as GROUP. A group has H // G query heads.",
+        "Query heads are grouped as if GROUP were G, the number of groups. It should be H // G.",
     ),
     Slip(
         "batch and head the wrong way round",
         ((BATCH, "batch = tl.program_id(1) % H"), (HEAD, "head = tl.program_id(1) // H")),
-        "The quotient by H is taken for the head and the rest for the batch entry. It is the "
-        "other way round: batch = number // H, head = number % H.",
+        "Program (i, j) comes out as if its head were j // H and its batch entry j % H. Exchange "
+        "the two.",
     ),
     Slip(
         "every query head with keys of its own",
         ((K, K.replace("head // GROUP", "head")), (V, V.replace("head // GROUP", "head"))),
-        "Query head h reads key head h, which there is not where heads are grouped: it is "
-        "h // GROUP.",
+        "Query head h reads key head h, and there are only G of those. It should read h // GROUP.",
     ),
     Slip(
         "the batch forgotten in k and v",
@@ -229,13 +228,14 @@ SLIPS = (
         "batch and head exchanged",
         ((BATCH, "batch = tl.program_id(1) % tl.cdiv(tl.num_programs(1), H)"),
          (HEAD, "head = tl.program_id(1) // tl.cdiv(tl.num_programs(1), H)")),
-        "Programs are counted with the batch as the faster number, but the output is stored with "
-        "the heads as the faster one. Read and store by the same rule.",
+        "Heads are read in one order and stored in another, as if one had the batch as the faster "
+        "number and the other the head. Let the head be the faster one in both.",
     ),
     Slip(
         "the batch forgotten",
         (BATCH, "batch = 0"),
-        "All batch entries get the result of the first one: add batch · stride to each pointer.",
+        "All batch entries get the result of the first one: add batch · stride to the pointers of "
+        "q, k and v.",
     ),
     Slip(
         "rows taken for contiguous in q",
@@ -263,31 +263,32 @@ SLIPS = (
     Slip(
         "ended without S − T",
         (STOP, "stop = tl.minimum(S, (tl.program_id(0) + 1) * BLOCK_T)"),
-        "The loop ends too early where there are more keys than queries: it leaves S − T out. "
-        "Query t stands at t + S − T.",
+        "Where T < S, keys may be left out, as if the loop's end left S − T out. Query t stands "
+        "at t + S − T.",
     ),
     Slip(
         "queries counted from the first key",
         (SEEN, SEEN.replace(" + S - T", "")),
-        "Right where T = S only. The last query stands at the last key, so query t stands at "
-        "t + S − T, in the mask too.",
+        "Query t comes out as if it stood at t, which is right where T = S only. The last query "
+        "stands at the last key, so place query t at t + S − T, in the mask too.",
     ),
     Slip(
         "the output of all heads in one place",
         (OUT, "out_ptr += 0\n"),
         "All heads write their output to the same T · D places. Head number i of the whole batch "
-        "begins at i · T · D.",
+        "should begin at i · T · D.",
     ),
     Slip(
         "the LSE of all heads in one place",
         ("lse_ptr += tl.program_id(1) * T\n", "lse_ptr += 0\n"),
-        "All heads write their LSE to the same T places. Head number i of the whole batch begins "
-        "at i · T.",
+        "All heads write their LSE to the same T places. Head number i of the whole batch should "
+        "begin at i · T.",
     ),
     Slip(
         "heads of the first batch entry only",
         (GRID, "grid = (triton.cdiv(T, block_t), H)"),
-        "The grid has programs for one batch entry: it takes B · H along its second axis.",
+        "Heads of the first batch entry only are computed. The grid should have programs for all "
+        "B · H heads.",
     ),
 )  # fmt: skip
 

@@ -43,8 +43,8 @@ SLIPS = (
     Slip(
         "empty places count as keys",
         (HIDE, ""),
-        "Places behind the last key were loaded as zeros, so they have the score 0 and a weight. "
-        "Give them the score −inf before the maximum is taken.",
+        "Places behind the last key count with the score 0. Give them the score −inf before the "
+        "maximum is taken.",
     ),
     Slip(
         "forgot the scale",
@@ -54,7 +54,7 @@ SLIPS = (
     Slip(
         "not divided by the sum",
         (" / tl.sum(weights, axis=1)[:, None]", ""),
-        "The weights of a query do not sum to 1: divide the output by the sum of its exponentials.",
+        "The weights of a query should sum to 1: divide its output by the sum of its exponentials.",
     ),
     Slip(
         "did not subtract the maximum",
@@ -64,14 +64,14 @@ SLIPS = (
     Slip(
         "one maximum for all queries",
         (SHIFT, "tl.exp(scores - tl.max(scores))"),
-        "One maximum is subtracted from all rows. A row whose scores lie far below it gets zeros "
-        "only: take the maximum along axis=1.",
+        "One maximum is subtracted from all scores of a tile. Where all scores of a query lie far "
+        "below it, each weight is 0, and 0 / 0 is not a number: take the maximum along axis=1.",
     ),
     Slip(
         "the maximum of a key's column",
         (SHIFT, "tl.exp(scores - tl.max(scores, axis=0)[None, :])"),
-        "The maximum is taken over the queries, one for each key. A query's softmax needs the "
-        "largest of its own scores: take it along axis=1.",
+        "The maximum is taken over the queries of a tile, one for each key. A query's softmax "
+        "needs the largest of its own scores: take it along axis=1.",
     ),
     Slip(
         "softmax over the queries",
@@ -79,41 +79,44 @@ SLIPS = (
             (SHIFT, "tl.exp(scores - tl.max(scores, axis=0)[None, :])"),
             (MEAN, "tl.dot((weights / tl.sum(weights, axis=0)[None, :]).to(v.dtype), v)"),
         ),
-        "The weights of a key sum to 1, over the queries of a tile. Those of a query must: take "
-        "the maximum and the sum along axis=1.",
+        "The weights of a key sum to 1 over the rows of a tile. Those of a query should, over the "
+        "keys: take the maximum and the sum along axis=1.",
     ),
     Slip(
         "hidden one key too late",
         (HIDE, HIDE.replace("< S", "<= S")),
-        "One place behind the last key is still taken for a key. Keys are the places s < S.",
+        "Where the tile is not full, the place behind the last key is still taken for a key. Only "
+        "places s < S should be.",
     ),
     Slip(
         "queries loaded without a mask",
         (LOAD_Q, "tl.load(q_ptr + rows)"),
-        "The last program reads queries behind the end of q. Give the load the mask t < T.",
+        "If its tile is not full, the last program reads queries behind the end of q. Give the "
+        "load the mask t < T.",
     ),
     Slip(
         "output stored without a mask",
         (STORE, "tl.store(out_ptr + rows, output)"),
-        "The last program writes rows behind the end of the output. Give the store the mask t < T.",
+        "If its tile is not full, the last program writes rows behind the end of the output. Give "
+        "the store the mask t < T.",
     ),
     Slip(
-        "values loaded without a mask",
+        "NaN from the tile's empty places",
         (LOAD_V, "tl.load(v_ptr + keys)"),
-        "Values behind the last one are read: foreign memory, and 0 times NaN is NaN. Give the "
-        "load the mask s < S, other=0.0.",
+        "NaN where the tile of keys is not full. Load the values with the mask s < S, other=0.0: "
+        "behind them lies foreign memory, and 0 times NaN is NaN. Hide the scores with −inf.",
     ),
     Slip(
         "a maximum of at least 0",
         (SHIFT, "tl.exp(scores - tl.maximum(tl.max(scores, axis=1), 0.0)[:, None])"),
-        "The maximum counts a 0 that is no score. Where all scores lie far below 0, each weight is "
-        "0, and 0 / 0 is not a number.",
+        "The maximum counts a 0 that is no score. Where all scores of a query lie far below 0, "
+        "each weight is 0, and 0 / 0 is not a number.",
     ),
     Slip(
         "more is read than once a program",
         (f"    k = {LOAD_K}\n", 2 * f"    k = {LOAD_K}\n"),
-        "Either a tile is loaded twice, or there are more programs than tiles of queries: their "
-        "queries are none, but they read all keys.",
+        "Either a tile is loaded twice, or there are more programs than tiles of queries: those "
+        "left over have no queries, but read all keys.",
     ),
 )
 

@@ -39,8 +39,8 @@ SLIPS = (
     Slip(
         "unrepaired",
         (f"        {HIDE}\n", ""),
-        "Places behind the last key still count: they were loaded as zeros, so their score is 0 "
-        "and exp(0 − maximum) is added to the sum. Let their scores be −inf.",
+        "Places behind the last key still count with the score 0, so exp(0 − maximum) is added to "
+        "the sum. Let their scores be −inf.",
     ),
     Slip(
         "the last, partly empty tile is left out",
@@ -55,53 +55,57 @@ SLIPS = (
         "reach S.",
     ),
     Slip(
-        "−inf in the keys",
+        "NaN where the last tile is not full",
         (
             (f"        {HIDE}\n", ""),
             (LOAD_K, LOAD_K.replace("other=0.0", 'other=-float("inf")')),
         ),
-        "Keys of −inf give scores of ±inf or NaN, by the signs of the query. Load zeros and hide "
-        "the *scores*.",
+        "NaN may come out where the last tile is not full: keys of −inf, for instance, give "
+        "scores of ±inf or NaN, by the signs of the query. Load zeros, and hide the *scores* with "
+        "−inf.",
     ),
     Slip(
         "hidden one key too early",
         (HIDE, HIDE.replace("< S", "< S - 1")),
-        "The last key is hidden as well: keys are the places 0 … S − 1.",
+        "The last key is hidden as well. Only places s ≥ S should be.",
     ),
     Slip(
         "hidden one key too late",
         (HIDE, HIDE.replace("< S", "<= S")),
-        "One place behind the last key is still taken for a key. Keys are the places s < S.",
+        "Where the last tile is not full, the place behind the last key is still taken for a key. "
+        "Only places s < S should be.",
     ),
     Slip(
         "keys hidden, and empty places seen",
         (HIDE, HIDE.replace("< S", ">= S")),
-        "The keys are hidden, and the places behind them are not. `tl.where(condition, this, that)`"
-        " takes `this` where the condition holds: the score, where there is a key.",
+        "The keys are hidden, and the places behind them are not. `tl.where(condition, this, "
+        "that)` takes `this` where the condition holds. Let it take the score where there is a "
+        "key.",
     ),
     Slip(
         "a small number in the place of −inf",
         (HIDE, HIDE.replace('-float("inf")', "-50.0")),
-        "Hidden scores are some small number instead of −inf. Where true scores are smaller still, "
-        "the hidden places win.",
+        "Hidden scores come out as if set to a number that is not low enough. Where no score of a "
+        "query lies far above it, the hidden places count. Take −inf.",
     ),
     Slip(
         "hidden after the maximum",
         ((f"        {HIDE}\n", ""), (WEIGHTS, f"weights = tl.where(s[None, :] < S, {EXP}, 0.0)")),
-        "Empty places still have a say in the maximum, with the score 0. Where all true scores lie "
-        "far below 0, each weight is 0, and 0 / 0 is not a number. Hide the scores first.",
+        "Empty places still have a say in the maximum, as with the score 0. Where all true scores "
+        "of a query lie far below 0, each weight is 0, and 0 / 0 is not a number. Hide the scores "
+        "first.",
     ),
     Slip(
         "a maximum that is none of the query's scores",
         ('tl.full((BLOCK_T,), -float("inf"), tl.float32)', "tl.zeros((BLOCK_T,), tl.float32)"),
-        "The running maximum counts a number that is none of this query's scores: it begins at 0, "
-        "an empty place is in it, or axis=1 is missing. Where all scores of the query lie far "
-        "below it, each weight is 0, and 0 / 0 is not a number.",
+        "The running maximum counts a number that is none of this query's scores, as if it began "
+        "at 0, or axis=1 were missing. Where all scores of the query lie far below it, each "
+        "weight is 0, and 0 / 0 is not a number.",
     ),
     Slip(
         "hidden by the number of queries",
         (HIDE, HIDE.replace("< S", "< T")),
-        "Places are compared with T, the number of queries. Keys end at S.",
+        "The places s ≥ T are hidden, and T is the number of queries. Hide the places s ≥ S.",
     ),
 )  # fmt: skip
 

@@ -68,33 +68,34 @@ SLIPS = (
     Slip(
         "wraps inside each block",
         (LENGTH, "max(part.shape[-1], len(kernel))"),
-        "Each block's transform is as long as the longer of both, so the end of its answer comes "
-        "round to its beginning. The whole answer has L + K − 1 numbers.",
+        "Each block's answer has only as many numbers as the longer of block and kernel: where "
+        "both have more than one, its end comes round to its beginning. L tokens and K taps need "
+        "L + K − 1.",
         seen="the broken function in the text",
     ),
     Slip(
         "one number too short",
         (LENGTH, "max(part.shape[-1] + len(kernel) - 2, 1)"),
-        "Each transform is one number too short: the last product comes round or is cut off. "
-        "L numbers and K taps give L + K − 1.",
+        "Where a block's answer should have more than one number, it has one too few: the last "
+        "comes round or is cut off. L tokens and K taps need L + K − 1.",
     ),
     Slip(
         "one number too short, or as long as the longer",
         (LENGTH, "max(part.shape[-1] + len(kernel) - 2, part.shape[-1], len(kernel))"),
-        "Each transform is one number too short, where neither has length 1: the last product "
-        "comes round. L numbers and K taps give L + K − 1.",
+        "Where neither block nor kernel has length 1, a block's answer has one number too few: the "
+        "last comes round. L tokens and K taps need L + K − 1.",
     ),
     Slip(
         "twice the block",
         (LENGTH, "2 * block"),
-        "The transform of a full block has twice its length. For more than block + 1 taps that is "
-        "too short: the end of its answer comes round, and taps beyond 2 · block are cut off.",
+        "A full block's answer has 2 · block numbers. For more than block + 1 taps that is too "
+        "few: its end comes round, or taps beyond 2 · block are lost, or both.",
     ),
     Slip(
         "twice the kernel",
         (LENGTH, "max(2 * len(kernel), part.shape[-1])"),
-        "Each transform has twice the length of the kernel, which is too short for a block that "
-        "is longer than the kernel: the end of its answer comes round.",
+        "A block's answer has at most 2K numbers, or as many as the block. With more than one tap "
+        "and more than K + 1 tokens in a block, that is too few: the end comes round.",
     ),
     Slip(
         "ends are dropped",
@@ -129,23 +130,24 @@ SLIPS = (
     Slip(
         "whole blocks only",
         ("range(0, x.shape[-1], block)", "range(0, x.shape[-1] - block + 1, block)"),
-        "The last block is left out where it is shorter than the others. It counts, too.",
+        "The last block is left out where it has fewer than `block` tokens. It should count, too.",
     ),
     Slip(
         "the kernel is cut",
         ("np.fft.rfft(kernel, length)", "np.fft.rfft(kernel[:block], length)"),
-        "Taps beyond the first block are lost.",
+        "Taps beyond the first `block` are lost.",
     ),
     Slip(
         "the kernel is turned round",
         ("np.fft.rfft(kernel, length)", "np.fft.rfft(kernel[::-1], length)"),
-        "The kernel is turned round. The product of two transforms does that already.",
+        "The kernel is turned round: its last tap weighs the newest token. K_0 should.",
     ),
     Slip(
         "one place more",
         (LENGTH, "max(part.shape[-1], len(kernel)) + 1"),
-        "Each transform has one place more than the longer of both, so that all but one of the "
-        "numbers beyond still come round. The whole answer has L + K − 1.",
+        "A block's answer has one number more than the longer of block and kernel. Where both are "
+        "longer than 2, that is too few: its end still comes round. L tokens and K taps need "
+        "L + K − 1.",
     ),
 )
 

@@ -131,46 +131,49 @@ SLIPS = (
     Slip(
         "two terms where A has no inverse",
         two_terms,
-        "Where A has no inverse, b̄ is Δ b + Δ²/2 A b, the beginning of a series. The exponential "
-        "of the matrix with one row and one column more needs no inverse, and no case of its own.",
+        "With zoh, where A has no inverse, b̄ is Δ b + Δ²/2 A b, the beginning of a series. The "
+        "exponential of the matrix with one row and one column more needs no inverse, and no case "
+        "of its own.",
     ),
     Slip(
         "b̄ by the inverse of A",
         by_inverse,
-        "Right where A has an inverse. A⁻¹ (Ā − 1) b needs one; the exponential of the matrix with "
-        "one row and one column more does not.",
+        "With zoh, b̄ is as by A⁻¹ (Ā − 1) b, which fails where A has no inverse and loses digits "
+        "where A nearly has none or ΔA is small. The exponential of the matrix with one row and "
+        "one column more needs no inverse.",
     ),
     Slip(
         "zoh with b in the place of Δ b",
         ("= delta * a, delta * b", "= delta * a, b"),
-        "With zoh, Δ is missing in front of b: the last column of the matrix is Δ b.",
+        "With zoh, b̄ lacks the factor Δ: Δ b should stand in the last column of the matrix.",
     ),
     Slip(
         "a first-order step",
         ("step = matrix_exponential(system)", "step = np.eye(size + 1) + system"),
-        "With zoh this is 1 + ΔA, which is right for short steps only. Take e^(ΔA).",
+        "With zoh, Ā is 1 + ΔA and b̄ is Δ b: only the beginning of a series. Take the exponential.",
     ),
     Slip(
         "zoh with b̄ = Δ b",
         ("step[:size, :size], step[:size, size]", "step[:size, :size], delta * b"),
-        "With zoh, Ā is exact and b̄ = Δ b is not: what x adds early in the step fades, too. b̄ is "
-        "the last column of the exponential.",
+        "With zoh, b̄ is Δ b: A should move what x adds early in the step, too. Take b̄ from the "
+        "last column of the exponential.",
     ),
     Slip(
         "the exponential of each number",
         ("return step[:size, :size],", "return np.exp(delta * a),"),
-        "e to the power of each number of A is not e^A. Use matrix_exponential.",
+        "With zoh, Ā holds e to the power of each number of ΔA. The exponential of a matrix is "
+        "another thing: use matrix_exponential.",
     ),
     Slip(
         "the exponential of each number of the whole",
         ("step = matrix_exponential(system)", "step = np.exp(system)"),
-        "With zoh, np.exp takes e to the power of each number. The exponential of a matrix is "
-        "another thing: use matrix_exponential.",
+        "With zoh, Ā and b̄ hold e to the power of each number of ΔA and Δ b. The exponential of a "
+        "matrix is another thing: use matrix_exponential.",
     ),
     Slip(
         "Δ does not reach A",
         ("= delta * a, delta * b", "= a, delta * b"),
-        "With zoh the matrix is not multiplied by Δ: every step has the length 1.",
+        "With zoh, A is not multiplied by Δ: Ā is e^A, whatever Δ is.",
     ),
     Slip(
         "bilinear with signs exchanged",
@@ -178,13 +181,12 @@ SLIPS = (
             ("np.eye(size) - half", "np.eye(size) - -half"),
             ("np.eye(size) + half", "np.eye(size) - half"),
         ),
-        "With bilinear, the system runs backwards in time: the minus belongs to what is inverted, "
-        "1 − ΔA/2, and the plus to the other.",
+        "With bilinear, this is the step of −A. Invert 1 − ΔA/2, and multiply by 1 + ΔA/2.",
     ),
     Slip(
         "bilinear with whole steps",
         ("delta / 2 * a", "delta * a"),
-        "With bilinear, ΔA stands where ΔA/2 belongs: each end of the step has half of it.",
+        "With bilinear, ΔA stands where ΔA/2 belongs: each end of the step should have half of it.",
     ),
     Slip(
         "bilinear with b̄ = Δ b",
@@ -198,19 +200,19 @@ SLIPS = (
             ("np.linalg.solve(back, delta * b)", "delta * b"),
             ("step = matrix_exponential(system)", "step = np.eye(size + 1) + system"),
         ),
-        "Whatever the method, the step is 1 + ΔA and Δ b (Euler's), which follows the equation for "
-        "short steps only. Zoh takes e^(ΔA), bilinear the mean of the slopes at both ends.",
+        "Whatever the method, the step is 1 + ΔA and Δ b (Euler's). Take the exponential for zoh, "
+        "the mean of the slopes at both ends for bilinear.",
     ),
     Slip(
         "always zoh",
         ('if method == "bilinear":', "if False:"),
-        "The method is not looked at: bilinear gives zoh's numbers.",
+        "As if the method were not looked at: bilinear gives zoh's numbers.",
     ),
     Slip(
         "bilinear with the new state alone",
         (("delta / 2 * a", "delta * a"), ("np.eye(size) + half", "np.eye(size)")),
         "With bilinear, all of the change follows the new state (backward Euler). Half of it "
-        "follows the old one.",
+        "should follow the old one.",
     ),
 )
 

@@ -96,8 +96,8 @@ SLIPS = (
     Slip(
         "p is not conjugated below",
         ("(1 + w * pp)", "(1 + w * (cauchy @ (p * p)))"),
-        "Right where p is real or 0: in the divisor stands p in the place of p*. ⟨p*, p⟩ is the "
-        "sum of |p_n|² / d_n.",
+        "Right where p is real or 0: in the divisor stands p in the place of p*. ⟨p*, p⟩ should be "
+        "the sum of |p_n|² / d_n.",
     ),
     Slip(
         "p is not conjugated above",
@@ -107,13 +107,14 @@ SLIPS = (
     Slip(
         "p is not conjugated",
         ("(c_cut, p.conj())", "(c_cut, p)"),
-        "Right where p is real or 0: p* is the conjugate of p, in ⟨p*, b⟩ and ⟨p*, p⟩.",
+        "Right where p is real or 0: p stands in the place of p*. Take its conjugate in ⟨p*, b⟩ "
+        "and ⟨p*, p⟩.",
     ),
     Slip(
         "p is conjugated beside c",
         ("w * cp * pb", "w * (cauchy @ (c_cut * p.conj())) * pb"),
-        "Right where p is real or 0: ⟨c̃, p*⟩ stands in the place of ⟨c̃, p⟩. Only the sums with "
-        "b and with p itself have p*.",
+        "Right where p is real or 0: ⟨c̃, p*⟩ stands in the place of ⟨c̃, p⟩. Only the sums with b "
+        "and with p itself should have p*.",
     ),
     Slip(
         "p and p* exchanged",
@@ -121,8 +122,8 @@ SLIPS = (
             "cauchy @ (u * v) for u in (c_cut, p.conj()) for v in (b, p)",
             "cauchy @ (u * v) for u in (c_cut, p) for v in (b, p.conj())",
         ),
-        "Right where p is real or 0: p and p* have changed places. The sums are ⟨c̃, p⟩ and "
-        "⟨p*, b⟩.",
+        "Right where all p_n are real multiples of one number: p and p* have changed places. The "
+        "sums should be ⟨c̃, p⟩ and ⟨p*, b⟩.",
     ),
     Slip(
         "d with + w λ",
@@ -130,14 +131,15 @@ SLIPS = (
         "The divisors are 1 − z + w λ here. They should be 1 − z − w λ.",
     ),
     Slip(
-        "w with 1 − z",
+        "a divisor that is 0",
         ("w = (1 + roots)", "w = (1 - roots)"),
-        "w is (1 − z) Δ/2 here. It should be (1 + z) Δ/2.",
+        "Every tap is NaN, as where a d_n is 0 at z = 1. d_n should be 1 − z − w λ_n, with "
+        "w = (1 + z) Δ/2.",
     ),
     Slip(
         "the kernel is not cut",
         ("for u in (c_cut,", "for u in (c,"),
-        "This is the endless kernel, folded: taps T, 2T, … are added to the first. Take c̃, "
+        "This is the endless kernel, folded: taps j + T, j + 2T, … are added to tap j. Take c̃, "
         "`c_cut`, in the place of c.",
     ),
     Slip(
@@ -158,7 +160,7 @@ SLIPS = (
     Slip(
         "a transform, divided by T",
         ("np.fft.ifft(values)", "np.fft.fft(values) / len(values)"),
-        "All taps but the first come in reverse order: this is the forward transform. Use ifft.",
+        "All taps but the first come in reverse order, as by the forward transform. Use ifft.",
     ),
     Slip(
         "real parts too early",

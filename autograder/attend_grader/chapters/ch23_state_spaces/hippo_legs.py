@@ -38,8 +38,8 @@ SLIPS = (
     Slip(
         "the sign of the paper",
         (("-np.outer", "np.outer"), ("- np.diag", "+ np.diag")),
-        "A has the sign of HiPPO's own paper, which writes −A. Here A goes into h' = A h + b x, so "
-        "its diagonal is negative: else the state explodes.",
+        "A has the sign of HiPPO's own paper, which writes −A. Here A goes into h' = A h + b x: "
+        "change its sign, else the state explodes.",
     ),
     Slip(
         "upper triangle",
@@ -69,7 +69,7 @@ SLIPS = (
     Slip(
         "without roots",
         ("np.sqrt(2 * n + 1)", "2.0 * n + 1"),
-        "Roots are missing: A has √(2n+1) √(2k+1), b has √(2n+1).",
+        "Roots are missing: A should have −√(2n+1) √(2k+1) below the diagonal, b √(2n+1).",
     ),
     Slip(
         "b is 1",
@@ -79,12 +79,12 @@ SLIPS = (
     Slip(
         "counted from 1",
         ("np.sqrt(2 * n + 1)", "np.sqrt(2 * n + 3)"),
-        "The roots are those of n + 1: n counts from 0.",
+        "The roots are those of n + 1: n should count from 0.",
     ),
     Slip(
         "only the diagonal",
         ("np.tril(-np.outer(root, root), -1) - ", "-"),
-        "Only the diagonal is there. Below it stands −√(2n+1) √(2k+1).",
+        "Only the diagonal of A is there. Below it should stand −√(2n+1) √(2k+1).",
     ),
 )
 

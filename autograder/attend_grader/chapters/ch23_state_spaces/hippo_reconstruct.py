@@ -71,7 +71,7 @@ SLIPS = (
     Slip(
         "roots counted from 1",
         ("np.sqrt(2 * n + 1)", "np.sqrt(2 * n + 3)"),
-        "The factors are those of n + 1: n counts from 0, so that P_0 has the factor 1.",
+        "The factors are those of n + 1: n should count from 0, so that P_0 has the factor 1.",
     ),
     Slip(
         "places from 0 to 1 in P_n",
@@ -81,7 +81,7 @@ SLIPS = (
     Slip(
         "turned round in time",
         ("2 * places - 1", "1 - 2 * places"),
-        "The past is turned round: u = 1 is now, and P_n(1) = 1.",
+        "The past is turned round: u = 1 should be now, where P_n(1) = 1.",
     ),
     Slip(
         "powers in the place of Legendre's",
@@ -92,7 +92,7 @@ SLIPS = (
     Slip(
         "degrees from 1",
         (BASIS, "legvander(2 * places - 1, len(n))[:, 1:]"),
-        "The polynomials are P_1 to P_N. They begin with P_0, which is 1.",
+        "The polynomials are P_1 to P_N. They should begin with P_0, which is 1.",
     ),
     Slip(
         "Chebyshev's polynomials",
@@ -102,12 +102,12 @@ SLIPS = (
     Slip(
         "the last polynomial is missing",
         ("coefficients @ basis.T", "coefficients[..., :-1] @ basis[:, :-1].T"),
-        "The last coefficient plays no role: there are N polynomials, of degree 0 to N − 1.",
+        "The last coefficient plays no role: there should be N polynomials, of degree 0 to N − 1.",
     ),
     Slip(
         "coefficients in reverse",
         ("coefficients @", "coefficients[..., ::-1] @"),
-        "The coefficients are taken in reverse: the first belongs to P_0.",
+        "The coefficients are taken in reverse: the first should go with P_0.",
     ),
 )
 

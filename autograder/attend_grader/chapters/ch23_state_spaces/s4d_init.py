@@ -39,27 +39,28 @@ SLIPS = (
     Slip(
         "both of each pair",
         ("-0.5 + 1j * turns", "np.concatenate([-0.5 + 1j * turns, -0.5 - 1j * turns])"),
-        "Both numbers of each pair are there, 2P in all. One of each is kept: P numbers.",
+        "Both numbers of each pair are there, 2P in all. Keep one of each: P numbers.",
     ),
     Slip(
         "N rates",
         ("np.arange(pairs), 2", "np.arange(2 * pairs), 2"),
-        "n runs to N − 1, so that there are 2P numbers. Each stands for a pair: n runs to P − 1.",
+        "n runs to N − 1, so that there are 2P numbers. Each stands for a pair: n should run to "
+        "P − 1.",
     ),
     Slip(
         "nothing fades",
         ("-0.5 + 1j", "0 + 1j"),
-        "The real part is missing: the kernel swings for ever. It should be −1/2.",
+        "The real part is missing: the kernel never fades. It should be −1/2.",
     ),
     Slip(
         "with lin, nothing fades",
         ("-0.5 + 1j", "-0.5 * (kind != 'lin') + 1j"),
-        "With lin, the real part is missing: the kernel swings for ever. It should be −1/2.",
+        "With lin, the real part is missing: the kernel never fades. It should be −1/2.",
     ),
     Slip(
         "with lin, turning the other way",
         ("np.pi * n if", "-np.pi * n if"),
-        "With lin, the imaginary parts have the other sign: they are πn.",
+        "With lin, the imaginary parts have the other sign: they should be πn.",
     ),
     Slip(
         "turning the other way",
@@ -75,12 +76,13 @@ SLIPS = (
     Slip(
         "counted from 1",
         ("np.arange(pairs), 2", "np.arange(1, pairs + 1), 2"),
-        "n counts from 1. It counts from 0: with lin, the first number does not turn at all.",
+        "n counts from 1. It should count from 0: with lin, the first number should not turn at "
+        "all.",
     ),
     Slip(
         "P in the place of N",
         ("2 * pairs", "pairs"),
-        "With inv, N is taken to be the number of pairs. N is twice that: each pair is two "
+        "With inv, N is taken to be the number of pairs. It should be twice that: each pair is two "
         "numbers of the state.",
     ),
     Slip(
@@ -89,15 +91,14 @@ SLIPS = (
         "With inv, the −1 in the brackets is missing.",
     ),
     Slip(
-        "inv with the 1 in the denominator",
+        "inv with N / (2n + 2)",
         ("size / (2 * n + 1) - 1", "size / (2 * n + 2)"),
-        "With inv, the brackets hold N / (2n + 2). The 1 is subtracted from the quotient: "
-        "N / (2n + 1) − 1.",
+        "With inv, the brackets hold N / (2n + 2). Subtract 1 from the quotient: N / (2n + 1) − 1.",
     ),
     Slip(
         "inv with a whole-number division",
         ("size / (2 * n + 1)", "size // (2 * n + 1)"),
-        "With inv, `//` drops the fraction of N / (2n + 1). Use `/`.",
+        "With inv, the fraction of N / (2n + 1) is dropped. Use `/`, not `//`.",
     ),
     Slip(
         "inv without N/π",
@@ -110,13 +111,13 @@ SLIPS = (
             "size / np.pi * (size / (2 * n + 1) - 1)",
             "np.sort(size / np.pi * (size / (2 * n + 1) - 1))",
         ),
-        "With inv, the numbers are in the opposite order: n = 0 turns fastest.",
+        "With inv, the numbers are in the opposite order: n = 0 should turn fastest.",
     ),
     Slip(
         "lin from 0 to π",
         ("np.pi * n if", "np.linspace(0, np.pi, pairs) if"),
-        "With lin, the imaginary parts go from 0 to π, whatever P is. They should be πn: the last "
-        "is π (P − 1).",
+        "With lin, the imaginary parts go from 0 to π, for any P above 1. They should be πn, up to "
+        "π (P − 1).",
     ),
 )
 

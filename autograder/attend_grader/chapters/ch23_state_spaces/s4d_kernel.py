@@ -109,8 +109,8 @@ SLIPS = (
     Slip(
         "a sum over the first axis",
         ("(weights[..., None, :] @ powers)[..., 0, :]", "(weights[..., None] * powers).sum(0)"),
-        "Right for one channel only: the sum runs over the first axis. It runs over the P pairs, "
-        "the axis before time.",
+        "Right without leading axes: the sum runs over the first axis. It should run over the P "
+        "pairs, the axis before time.",
     ),
     Slip(
         "a sum over taps",
@@ -118,14 +118,14 @@ SLIPS = (
             "(weights[..., None, :] @ powers)[..., 0, :]",
             "(weights[..., None] * powers).sum(axis=-1)",
         ),
-        "The sum runs over time, the last axis, and leaves a number for each pair. It runs over "
-        "the P pairs, the axis before, and leaves one for each tap.",
+        "The sum runs over time and leaves a number for each pair. It should run over the P pairs "
+        "and leave one for each tap.",
     ),
     Slip(
         "the imaginary part",
         ("[..., 0, :].real", "[..., 0, :].imag"),
-        "The imaginary part is returned. Each number and its twin add up to twice the real part; "
-        "their imaginary parts cancel.",
+        "Twice the imaginary part is returned. Each number and its twin add up to twice the real "
+        "part; their imaginary parts cancel.",
     ),
     Slip(
         "the absolute value",
@@ -143,9 +143,10 @@ SLIPS = (
         "b is used as it is. Zero-order hold has b̄ = (e^(Δa) − 1) / a · b.",
     ),
     Slip(
-        "one step late",
+        "starts one step late",
         ("np.arange(length)", "np.arange(1, length + 1)"),
-        "The kernel starts with Ā b̄. A token is read at once: K_0 has Ā to the power of 0.",
+        "The kernel starts with Ā b̄. A token should be read at once: K_0 should have Ā to the "
+        "power of 0.",
     ),
     Slip(
         "bilinear in the place of zero-order hold",
@@ -156,7 +157,7 @@ SLIPS = (
                 "((1 + delta * a / 2) / (1 - delta * a / 2))[..., None] ** np.arange(length)",
             ),
         ),
-        "These are the steps of the bilinear method. Here it is zero-order hold: Ā = e^(Δa) and "
+        "These are the steps of the bilinear method. Take those of zero-order hold: Ā = e^(Δa) and "
         "b̄ = (e^(Δa) − 1) / a · b.",
     ),
     Slip(

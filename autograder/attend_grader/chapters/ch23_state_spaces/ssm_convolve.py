@@ -84,14 +84,14 @@ SLIPS = (
     Slip(
         "it wraps round",
         ("padded = 2 * length", "padded = length"),
-        "The end of the text comes round and adds to its beginning: an FFT of T numbers is "
+        "The end of the answer comes round and adds to its beginning: an FFT of T numbers is "
         "periodic. Pad both with zeros, to 2T.",
     ),
     Slip(
         "padded by half",
         ("padded = 2 * length", "padded = length + length // 2"),
-        "The padding is too short: the farthest taps still come round to the beginning. The whole "
-        "answer has 2T − 1 numbers.",
+        "From 3 tokens on, the padding is too short: the farthest taps still come round to the "
+        "beginning. The whole answer has 2T − 1 numbers.",
     ),
     Slip(
         "a power of two that is too short",
@@ -102,14 +102,14 @@ SLIPS = (
     Slip(
         "one zero",
         ("padded = 2 * length", "padded = length + 1"),
-        "The padding is one number: nearly all of what comes round still falls on the beginning. "
-        "The whole answer has 2T − 1 numbers.",
+        "The padding is one number: all but one of the numbers after the text still come round to "
+        "the beginning. The whole answer has 2T − 1 numbers.",
     ),
     Slip(
         "one number too short",
         ("padded = 2 * length", "padded = max(2 * length - 2, 1)"),
-        "The padding goes to 2T − 2, one number too few: the last tap of the last token comes "
-        "round to the first place. The whole answer has 2T − 1 numbers.",
+        "From 2 tokens on, the padding goes to 2T − 2, one number too few: the last tap of the "
+        "last token comes round to the first place. The whole answer has 2T − 1 numbers.",
     ),
     Slip(
         "the transform's length is not said",
@@ -123,24 +123,23 @@ SLIPS = (
     Slip(
         "looks ahead",
         (KERNEL, KERNEL + ".conj()"),
-        "The kernel is applied to later tokens: this is Σ K_j x_(t+j). Do not take the conjugate "
-        "of one of the transforms.",
+        "The kernel is applied to later tokens: this is Σ K_j x_(t+j). It should be Σ K_j x_(t−j).",
     ),
     Slip(
         "the kernel is turned round",
         (KERNEL, "np.fft.rfft(kernel[..., ::-1], padded)"),
-        "The kernel is turned round. The product of two transforms does that already.",
+        "The kernel is turned round: its last tap weighs the newest token. K_0 should.",
     ),
     Slip(
         "the last T numbers",
         ("padded)[..., :length]", "padded)[..., length:]"),
-        "These are the numbers after the text. The answer is in the first T.",
+        "These are the numbers after the text. Take the first T.",
     ),
     Slip(
         "the middle",
         ("padded)[..., :length]", "padded)[..., (length - 1) // 2 :][..., :length]"),
-        'These are the numbers in the middle, as np.convolve\'s "same" gives them, so that each '
-        "output sees later tokens. The answer is in the first T.",
+        'These are the numbers in the middle, as np.convolve\'s "same" gives them: from 3 tokens '
+        "on, outputs see later tokens. Take the first T.",
     ),
     Slip(
         "sums without a kernel",
@@ -155,7 +154,7 @@ SLIPS = (
     Slip(
         "a loop over tokens",
         loop,
-        "Values are right, but it takes a step a token. Multiply two FFTs instead.",
+        "Values are right, but it takes at least a step a token. Multiply two FFTs instead.",
     ),
 )
 

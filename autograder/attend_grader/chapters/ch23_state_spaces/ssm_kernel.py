@@ -92,9 +92,9 @@ def by_eigenvectors(a_bar, b_bar, c, length):  # noqa: D103 (what a learner is t
 
 SLIPS = (
     Slip(
-        "one step late",
+        "starts one step late",
         ("moved = [], b_bar", "moved = [], a_bar @ b_bar"),
-        "The kernel starts with c · Ā b̄. A token is read at once: K_0 = c · b̄.",
+        "The kernel starts with c · Ā b̄. A token should be read at once: K_0 should be c · b̄.",
     ),
     Slip(
         "the matrix is transposed",
@@ -104,8 +104,8 @@ SLIPS = (
     Slip(
         "powers of each number",
         ("c @ moved", "c @ a_bar ** len(kernel) @ b_bar"),
-        "`**` takes the power of each number of Ā, and all ones for j = 0. Ā^j is Ā times itself, "
-        "again and again; Ā^0 is the identity.",
+        "Each number of Ā is taken to the power of j, which makes all ones for j = 0. Ā^j should "
+        "be Ā times itself, again and again, and Ā^0 the identity.",
     ),
     Slip(
         "only the diagonal",
@@ -120,12 +120,12 @@ SLIPS = (
     Slip(
         "what came before is added up",
         ("np.array(kernel, dtype=float)", "np.cumsum(kernel)"),
-        "This is the answer to 1, 1, 1, …: the taps are added up. K_j stands alone.",
+        "This is the answer to 1, 1, 1, …: the taps are added up. K_j should stand alone.",
     ),
     Slip(
         "a tap too many",
         ("range(length)", "range(length + 1)"),
-        "There is a tap too many: K_0 counts as one of `length`.",
+        "There is a tap too many: K_0 should count as one of `length`.",
     ),
     Slip(
         "b̄ is left out",
@@ -135,8 +135,7 @@ SLIPS = (
     Slip(
         "changes b̄",
         ("        moved = a_bar @", "        moved[...] = a_bar @"),
-        "b̄ itself is moved: the array that was given is changed in place. Make a new one: "
-        "moved = ….",
+        "b̄ itself is moved: the array that was given is changed in place. Make a new one.",
     ),
     Slip(
         "by eigenvectors",

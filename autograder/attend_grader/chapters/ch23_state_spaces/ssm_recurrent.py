@@ -125,8 +125,8 @@ SLIPS = (
     Slip(
         "reads before it moves",
         (MOVE + READ, READ + MOVE),
-        "Each output is a token late: it is read from the state of the token before. Move first, "
-        "then read.",
+        "Each output is a token late: it is read from the state before its token. Move first, then "
+        "read.",
     ),
     Slip(
         "the matrix is transposed",
@@ -151,12 +151,12 @@ SLIPS = (
     Slip(
         "what is new is moved, too",
         ("h @ a_bar.T + x[..., t, None] * b_bar", "(h + x[..., t, None] * b_bar) @ a_bar.T"),
-        "Ā is applied to what the token brings as well. It moves the old state only.",
+        "Ā is applied to what the token brings as well. It should move the old state only.",
     ),
     Slip(
         "b̄ and c exchanged",
         (("* b_bar", "* c"), ("h @ c)", "h @ b_bar)")),
-        "b̄ and c have changed places: b̄ writes, c reads.",
+        "b̄ and c have changed places: b̄ should write, c should read.",
     ),
     Slip(
         "a state that was given is not used",
@@ -180,8 +180,8 @@ SLIPS = (
             "h = h @ a_bar.T + x[..., t, None] * b_bar",
             "h = np.tanh(h @ a_bar.T + x[..., t, None] * b_bar)",
         ),
-        "Each new state goes through tanh, as in an RNN. This system is linear: Ā h + b̄ x is the "
-        "state.",
+        "Each new state goes through tanh, as in an RNN. This system is linear: the state should "
+        "be Ā h + b̄ x.",
     ),
 )
 
