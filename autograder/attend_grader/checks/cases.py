@@ -231,6 +231,13 @@ def describe(cases: Sequence[Case], exercise: Exercise) -> None:
         case.traits |= _of_axes(by_name, fewest)
         case.traits |= _of_lengths(by_name, names)
         case.traits |= _of_numbers(by_name, names)
+    zeros = {trait for case in cases for trait, holds in case.traits.items() if holds}
+    for case in cases:  # of a number that is never 0, "is 1" and "is not 1" are enough
+        for trait in [t for t in case.traits if t.endswith((" is 0 or 1", " is neither 0 nor 1"))]:
+            name = trait.split(" is ")[0]
+            if f"{name} is zero" not in zeros:
+                case.traits[f"{name} is not 1"] = not case.traits[f"{name} is 1"]
+                del case.traits[trait]
     words = {trait for case in cases for trait in case.traits if IS_WORD in trait}
     for case in cases:
         case.traits |= {word: case.traits.get(word, False) for word in words}

@@ -153,7 +153,7 @@ SLIPS = (
         "nothing comes back from later steps",
         (" + carried", ""),
         "Each step answers for its own state only. The state at t also feeds step t + 1: its "
-        "gradient is grad_states[:, t] plus what that step hands back.",
+        "gradient should be grad_states[:, t] plus what that step hands back.",
     ),
     Slip(
         "forgot tanh's slope",
@@ -165,7 +165,8 @@ SLIPS = (
         "slope on what comes back only",
         (f"{TOTAL}{SLOPE}", f"grad_states[:, t] + carried{SLOPE}"),
         "Only what comes back from later steps is multiplied by tanh's slope, the direct part is "
-        "not: brackets are missing. (grad_states[:, t] + carried) * (1 - states[:, t]**2).",
+        "not, as when brackets are missing. Add the two first, then multiply by "
+        "1 − states[:, t]**2.",
     ),
     Slip(
         "slope on the direct part only",
@@ -176,13 +177,13 @@ SLIPS = (
     Slip(
         "slope (1 − h)²",
         ("1 - states[:, t] ** 2", "(1 - states[:, t]) ** 2"),
-        "The slope is (1 − h)², with the square around the bracket. Only h is squared: "
+        "The slope is (1 − h)², with the square around the bracket. Only h should be squared: "
         "1 − states[:, t]**2.",
     ),
     Slip(
         "tanh once more in the slope",
         ("states[:, t] ** 2", "np.tanh(states[:, t]) ** 2"),
-        "The slope is taken as 1 − tanh²(h), but the states are tanh of the sums already: "
+        "The slope is taken as 1 − tanh²(h), but the states are tanh of the sums already: take "
         "1 − states[:, t]**2.",
     ),
     Slip(
@@ -200,8 +201,8 @@ SLIPS = (
     Slip(
         "index −1 at the first step",
         (" if t > 0 else h0", ""),
-        "At the first step, states[:, t - 1] is states[:, -1]: the last state, as negative indices "
-        "count from the end. The state before the first step is h0.",
+        "At the first step, grad_w_h takes the last state for the one before it, as "
+        "states[:, t - 1] gives where t is 0. Take h0 there.",
     ),
     Slip(
         "= instead of += for the weights",

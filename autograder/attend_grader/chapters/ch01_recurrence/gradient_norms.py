@@ -191,8 +191,8 @@ SLIPS = (
     Slip(
         "forgot tanh's slopes",
         (" * slopes[:, None]", ""),
-        "The slopes of tanh are missing: these are norms of powers of w_h. Each step also "
-        "multiplies by 1 − h²; the states tell you h.",
+        "The slopes of tanh are missing: these are norms of powers of w_h. Multiply by 1 − h² at "
+        "each step, too; the states tell you h.",
     ),
     Slip(
         "Frobenius norm of all but the last",
@@ -210,7 +210,7 @@ SLIPS = (
         "the product in the other order",
         (STEP, f"({SINGLE}) @ jacobian"),
         "The product is in the wrong order: each earlier step is put in front of the later ones. "
-        "∂h_T/∂h_t begins on its left with the last step: jacobian @ the earlier one.",
+        "∂h_T/∂h_t should begin on its left with the last step: write J @ the earlier one.",
     ),
     Slip(
         "slopes on the rows",
@@ -221,8 +221,8 @@ SLIPS = (
     Slip(
         "single steps only",
         ("(jacobian * slopes", "(np.eye(width) * slopes"),
-        "Each of your numbers is the norm of one step alone. From h_t to h_T there are many steps: "
-        "multiply their matrices.",
+        "Each of your numbers but the last is the norm of one step alone. From h_t to h_T there "
+        "are T − t steps: multiply their matrices.",
     ),
 )
 

@@ -96,7 +96,7 @@ SLIPS = (
         "update gate the other way round (Chung et al.)",
         (MEAN, "update * candidate + (1 - update) * h"),
         "Your update gate of 1 replaces the state, as in Chung et al. 2014. Here, as in PyTorch "
-        "and in Cho et al. 2014, it keeps it: (1 − z) · candidate + z · h.",
+        "and in Cho et al. 2014, it should keep it: (1 − z) · candidate + z · h.",
     ),
     Slip(
         "reset before the product (Cho et al.)",
@@ -105,7 +105,7 @@ SLIPS = (
             "np.tanh(x_n + (reset * h) @ np.split(w_h, 3, axis=-1)[2] + np.split(b_h, 3)[2])",
         ),
         "The reset gate multiplies the state before the product with W_h, as in Cho et al. 2014. "
-        "Here, as in PyTorch, it multiplies h @ w_h + b_h.",
+        "Here, as in PyTorch, it should multiply the third block of h @ w_h + b_h.",
     ),
     Slip(
         "bias outside the reset gate",
@@ -116,50 +116,49 @@ SLIPS = (
     Slip(
         "input's bias inside the reset gate",
         ("+ reset * h_n", "- (1 - reset) * np.split(b_x, 3)[2] + reset * h_n"),
-        "The reset gate multiplies the input's bias b_x too. It mutes only what comes from the "
-        "state, h @ w_h + b_h: b_x stays with the input's part.",
+        "The reset gate multiplies the input's bias b_x too. It should mute only what comes from "
+        "the state, h @ w_h + b_h: leave b_x with the input's part.",
     ),
     Slip(
         "reset and update exchanged",
         ("reset, update =", "update, reset ="),
-        "Reset gate and update gate are exchanged. The first block is the reset gate r, the second "
-        "the update gate z.",
+        "Reset gate and update gate are exchanged. Take the first block for the reset gate r, the "
+        "second for the update gate z.",
     ),
     Slip(
         "no reset gate",
         ("reset * h_n", "h_n"),
-        "The reset gate has no effect. In the candidate, what comes from the state is multiplied "
-        "by it.",
+        "The reset gate has no effect. In the candidate, multiply what comes from the state by it.",
     ),
     Slip(
         "reset gate on the input too",
         ("x_n + reset * h_n", "reset * (x_n + h_n)"),
-        "The reset gate multiplies the whole candidate's sum, the input's part as well. It mutes "
-        "only what comes from the state: x_n + r · h_n.",
+        "The reset gate multiplies the whole candidate's sum, the input's part as well. It should "
+        "mute only what comes from the state: x_n + r · h_n.",
     ),
     Slip(
         "candidate added in full",
         ("(1 - update) * candidate", "candidate"),
-        "The candidate is added in full. The two shares make 1 together: (1 − z) of the candidate, "
-        "z of the old state.",
+        "The candidate is added in full. The two shares should make 1 together: (1 − z) of the "
+        "candidate, z of the old state.",
     ),
     Slip(
         "old state added in full",
         ("update * h", "h"),
-        "The old state is added in full. The two shares make 1 together: (1 − z) of the candidate, "
-        "z of the old state.",
+        "The old state is added in full. The two shares should make 1 together: (1 − z) of the "
+        "candidate, z of the old state.",
     ),
     Slip(
         "sigmoid for the candidate",
         (CANDIDATE, "sigmoid(x_n + reset * h_n)"),
-        "The candidate went through a sigmoid. It is no gate but new content, between −1 and 1: "
-        "np.tanh.",
+        "The candidate went through a sigmoid. It should be no gate but new content between −1 "
+        "and 1: take np.tanh.",
     ),
     Slip(
         "reset gate on the old state too",
         ("update * h", "update * (reset * h)"),
-        "The reset gate also multiplies the old state that is kept. It acts in the candidate only; "
-        "the share z keeps h as it is.",
+        "The reset gate also multiplies the old state that is kept. It should act in the "
+        "candidate only: keep z · h.",
     ),
 )
 

@@ -91,56 +91,57 @@ SLIPS = (
     Slip(
         "order i, f, o, g",
         ("i, f, g, o =", "i, f, o, g ="),
-        "The blocks are read as i, f, o, g. Their order is i, f, g, o: the candidate is the third, "
-        "the output gate the fourth.",
+        "The blocks are read as i, f, o, g. Their order should be i, f, g, o: the candidate the "
+        "third, the output gate the fourth.",
     ),
     Slip(
         "order f, i, g, o",
         ("i, f, g, o =", "f, i, g, o ="),
-        "Input gate and forget gate are exchanged. The first block is the input gate i, the second "
-        "the forget gate f.",
+        "Input gate and forget gate are exchanged. Take the first block for the input gate i, the "
+        "second for the forget gate f.",
     ),
     Slip(
         "state from the old memory",
         ("np.tanh(new_c)", "np.tanh(c)"),
-        "The new state is made from the old memory. Work out the new memory first; the state shows "
-        "that one.",
+        "The new state is made from the old memory. Work out the new memory first, and make the "
+        "state from that one.",
     ),
     Slip(
         "no output gate",
         ("sigmoid(o) * ", ""),
-        "The new state is tanh of the new memory in full: the output gate is missing. It decides "
-        "how much of the memory is shown: sigmoid(o) * np.tanh(new_c).",
+        "The new state is tanh of the new memory in full: the output gate is missing. It should "
+        "decide how much of the memory is shown: o · tanh(c_t).",
     ),
     Slip(
         "sigmoid for the candidate",
         ("np.tanh(g)", "sigmoid(g)"),
-        "The candidate lies between 0 and 1: it went through a sigmoid. It is no gate but new "
-        "content: np.tanh(g), between −1 and 1.",
+        "The candidate lies between 0 and 1: it went through a sigmoid. It should be no gate but "
+        "new content between −1 and 1: g = tanh(a_g).",
     ),
     Slip(
         "no sigmoid on the gates",
         (("sigmoid(f)", "f"), ("sigmoid(i)", "i"), ("sigmoid(o)", "o")),
-        "The gates are the bare sums, of any size. A gate says how much gets through, from 0 to 1: "
-        "put sigmoid around i, f and o.",
+        "The gates are the bare sums, of any size. A gate should say how much gets through, from "
+        "0 to 1: take the sigmoid of a_i, a_f and a_o.",
     ),
     Slip(
         "tanh on the memory itself",
         ((MEMORY, f"np.tanh({MEMORY})"), ("np.tanh(new_c)", "new_c")),
-        "The memory itself goes through tanh, so that it cannot leave −1 to 1 and is squeezed anew "
-        "at each step. Keep it as it is, f · c + i · g; only the state shows tanh of it.",
+        "The memory itself goes through tanh, so that it cannot leave −1 to 1 and is squeezed "
+        "anew at each step. Keep it as it is, f · c + i · g; only the state should show tanh of "
+        "it.",
     ),
     Slip(
         "forget gate the wrong way round",
         ("sigmoid(f) * c", "(1 - sigmoid(f)) * c"),
-        "The memory is multiplied by 1 − forget gate. Despite its name, a forget gate of 1 keeps "
-        "everything: sigmoid(f) * c.",
+        "The memory is multiplied by 1 − forget gate. Despite its name, a forget gate of 1 should "
+        "keep everything: f · c.",
     ),
     Slip(
         "1 added to the forget gate's sum",
         ("sigmoid(f)", "sigmoid(f + 1)"),
-        "The forget gate's sum has 1 added to it. A bias that starts at 1 is already in b, and "
-        "training moves it: sigmoid(f).",
+        "The forget gate's sum has 1 added to it. A bias that starts at 1 belongs in b, and "
+        "training moves it: take f = σ(a_f).",
     ),
     Slip(
         "blocks dealt out in turn",
@@ -148,20 +149,20 @@ SLIPS = (
             "np.split(x @ w_x + h @ w_h + b, 4, axis=-1)",
             "np.moveaxis((x @ w_x + h @ w_h + b).reshape(*h.shape, 4), -1, 0)",
         ),
-        "Every fourth column is read as one block. Each block stands in one piece of N columns: "
+        "Every fourth column is read as one block. Take each block as one piece of N columns: "
         "np.split(…, 4, axis=-1).",
     ),
     Slip(
         "forget gate on what is written too",
         (MEMORY, "sigmoid(f) * (c + sigmoid(i) * np.tanh(g))"),
-        "The forget gate also multiplies what is written. It acts on the old memory only, and what "
-        "is written has its own gate: f · c + i · g.",
+        "The forget gate also multiplies what is written. It should act on the old memory only; "
+        "what is written has its own gate: f · c + i · g.",
     ),
     Slip(
         "one gate for both, as in the GRU",
         ("sigmoid(i) *", "(1 - sigmoid(f)) *"),
-        "What is written has the share 1 − forget gate, as in the GRU. The LSTM has an input gate "
-        "of its own, so that it can keep and write at once: sigmoid(i) * np.tanh(g).",
+        "What is written has the share 1 − forget gate, as in the GRU. Take the LSTM's own input "
+        "gate for it, so that it can keep and write at once: i · g.",
     ),
 )
 

@@ -59,8 +59,8 @@ SLIPS = (
     Slip(
         "not repaired",
         (BACK, "grad_sums[:, t] @ w_h.T"),
-        "What comes back from a later step is still added without tanh's slope. It goes through "
-        "the same tanh as grad_states: multiply it by slopes[:, t - 1].",
+        "What comes back from a later step is still added without tanh's slope. It should go "
+        "through the same tanh as grad_states: multiply it by slopes[:, t - 1].",
     ),
     Slip(
         "the later step's slope",
@@ -72,7 +72,7 @@ SLIPS = (
         "slope before the weights",
         (BACK, "(grad_sums[:, t] * slopes[:, t - 1]) @ w_h.T"),
         "The slope is multiplied in before w_h.T. Backwards you meet W_h first, which leads to "
-        "h_{t−1}, and only then the tanh that made it: the slope comes last.",
+        "h_{t−1}, and only then the tanh that made it: multiply by the slope last.",
     ),
     Slip(
         "slope twice on the direct part",
@@ -81,19 +81,20 @@ SLIPS = (
             "grad_sums[:, t - 1] += grad_sums[:, t] @ w_h.T\n"
             "        grad_sums[:, t - 1] *= slopes[:, t - 1]",
         ),
-        "Now what comes back has its slope, but the direct part, which was right, is multiplied by "
-        "it a second time. Multiply only what is added, or start from grad_states alone.",
+        "Now what comes back has its slope, but the direct part, which was right, is multiplied "
+        "by it a second time, at all steps but the last. Multiply only what is added.",
     ),
     Slip(
         "slope lost on the direct part",
         (START, "grad_sums = 1.0 * grad_states"),
-        "What comes back has its slope now, but grad_states has lost its own. Both go through the "
-        "same tanh.",
+        "What comes back has its slope now, but grad_states has lost its own. Both should go "
+        "through the same tanh.",
     ),
     Slip(
         "w_h instead of its transpose",
         ("grad_sums[:, t] @ w_h.T", "grad_sums[:, t] @ w_h"),
-        "What goes back a step is multiplied by w_h. The transpose was right: da[:, t] @ w_h.T.",
+        "What goes back to an earlier step is multiplied by w_h. The transpose was right: "
+        "da[:, t] @ w_h.T.",
     ),
     Slip(
         "new state instead of old in grad_w_h",
@@ -110,8 +111,9 @@ SLIPS = (
             (BACK, "grad_sums[:, t] @ w_h.T"),
             ("    earlier =", "    grad_sums = grad_sums * slopes\n    earlier ="),
         ),
-        "All slopes are multiplied in after the loop. So the direct part has its slope twice, and "
-        "what went back several steps has missed those on its way: multiply inside the loop.",
+        "All slopes are multiplied in once more, after the loop. So the direct part has its slope "
+        "twice, and what went back several steps has missed those on its way: multiply inside the "
+        "loop.",
     ),
     Slip(
         "all slopes after the loop",
@@ -120,8 +122,9 @@ SLIPS = (
             (BACK, "grad_sums[:, t] @ w_h.T"),
             ("    earlier =", "    grad_sums = grad_sums * slopes\n    earlier ="),
         ),
-        "All slopes are multiplied in after the loop, so what comes back several steps has missed "
-        "those on its way. It goes through a tanh at each step: multiply inside the loop.",
+        "All slopes are multiplied in after the loop, so what comes back to a step has only that "
+        "step's slope, and has missed those on its way. It should go through a tanh at each step: "
+        "multiply inside the loop.",
     ),
     Slip(
         "tanh once more in the slope",
@@ -132,8 +135,9 @@ SLIPS = (
     Slip(
         "carried one step only",
         ("reversed(range(1, x.shape[1]))", "range(1, x.shape[1])"),
-        "What comes back goes one step and no further. da[:, t] must already hold what came to it "
-        "from later steps when you pass it on: walk from the last step to the first.",
+        "Each step gets back only what the next one's own loss sends. da[:, t] must already hold "
+        "what came to it from later steps when you pass it on: walk from the last step to the "
+        "first.",
     ),
     Slip(
         "the loop goes on to step 0",
@@ -150,8 +154,9 @@ SLIPS = (
     Slip(
         "the transpose removed, the slope still missing",
         (BACK, "grad_sums[:, t] @ w_h"),
-        "What goes back a step is multiplied by w_h, and by no slope. The transpose was right, "
-        "da[:, t] @ w_h.T; what is missing is the slope of the tanh that it goes through.",
+        "What goes back to an earlier step is multiplied by w_h, and by no slope. The transpose "
+        "was right, da[:, t] @ w_h.T; what is missing is the slope of the tanh that it goes "
+        "through.",
     ),
 )
 

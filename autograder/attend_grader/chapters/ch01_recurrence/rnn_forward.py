@@ -96,8 +96,8 @@ SLIPS = (
     Slip(
         "looped over the batch",
         (("x.shape[1]", "x.shape[0]"), ("x[:, t]", "x[t]")),
-        "The loop runs over axis 0, the sequences, so that one is read into the other. Time is "
-        "axis 1: range(x.shape[1]) and x[:, t].",
+        "Axis 0, the sequences, is taken for time, so that with several of them one is read into "
+        "the other. Time is axis 1: take range(x.shape[1]) and x[:, t].",
     ),
     Slip(
         "one array for all states",
@@ -108,20 +108,20 @@ SLIPS = (
     Slip(
         "one copy for all states",
         (("h0, []", "np.array(h0, float), []"), ("h = rnn_step", "h[...] = rnn_step")),
-        "All your states are the last one: the list holds one array many times, and each step "
-        "writes into it, as `h[...] = …` does. `h = …` makes a new one.",
+        "All your states are the last one, as if the list held one array many times, and each "
+        "step wrote into it, as `h[...] = …` does. `h = …` makes a new one.",
     ),
     Slip(
         "h0 in the place of the first state",
         (("h0, []", "h0, [h0]"), ("range(", "range(1, ")),
-        "Entry 0 holds h0, and the first input is never read. Entry 0 is the state after the first "
-        "input: begin at t = 0, with h0 as the state before it.",
+        "Entry 0 holds h0, and the first input is never read. Entry 0 should be the state after "
+        "the first input: begin at t = 0, with h0 as the state before it.",
     ),
     Slip(
         "first step left out",
         ("range(", "range(1, "),
         "Your result is one step short and begins with the second input: the first is never read. "
-        "The loop begins at t = 0: range(x.shape[1]).",
+        "Begin the loop at t = 0: range(x.shape[1]).",
     ),
 )
 

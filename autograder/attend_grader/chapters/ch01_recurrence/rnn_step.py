@@ -63,13 +63,13 @@ SLIPS = (
         "state added after tanh",
         (ANSWER, "np.tanh(x @ w_x + b) + h @ w_h"),
         "Only the input's part and the bias go through tanh; what comes from the state is added "
-        "after it, so that states leave −1 to 1. One tanh around all three parts.",
+        "after it, so that states can leave −1 to 1. Put one tanh around all three parts.",
     ),
     Slip(
         "both weight matrices transposed",
         (("x @ w_x", "x @ w_x.T"), ("h @ w_h", "h @ w_h.T")),
-        "Both weight matrices are used transposed, as PyTorch stores them; for w_x that only fits "
-        "where C = N. Here w_x is (C, N): x @ w_x and h @ w_h, as they are.",
+        "Both weight matrices are used transposed, as if stored in PyTorch's way; for w_x that "
+        "only fits where C = N. Here w_x is (C, N): write x @ w_x and h @ w_h.",
     ),
     Slip(
         "changed h in place",
@@ -81,7 +81,7 @@ SLIPS = (
         "input added after tanh",
         (ANSWER, "x @ w_x + np.tanh(h @ w_h + b)"),
         "Only the state's part and the bias go through tanh; what comes from the input is added "
-        "after it. One tanh around all three parts.",
+        "after it. Put one tanh around all three parts.",
     ),
 )
 

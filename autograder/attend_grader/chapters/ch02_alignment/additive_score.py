@@ -67,8 +67,8 @@ SLIPS = (
     Slip(
         "tanh before the sum",
         (HIDDEN, "(torch.tanh(query_part) + torch.tanh(key_part))"),
-        "tanh is taken of query part and key part, each by itself, before they are added. Then the "
-        "query's part is the same for all keys. Add first: tanh(query part + key part).",
+        "tanh is taken of query part and key part, each by itself, before they are added. So a "
+        "query only adds one number to all its scores. Add first: tanh(query part + key part).",
     ),
     Slip(
         "tanh after v",
@@ -79,8 +79,8 @@ SLIPS = (
     Slip(
         "v before the tanh",
         (f"{HIDDEN} @ v", "torch.tanh((query_part + key_part) * v).sum(dim=-1)"),
-        "The hidden units are multiplied by v before the tanh. First tanh, then v: it weighs what "
-        "comes out of the units.",
+        "The hidden units are multiplied by v before the tanh. Take the tanh first, then v: it "
+        "should weigh what comes out of the units.",
     ),
     Slip(
         "ReLU instead of tanh",
@@ -100,8 +100,9 @@ SLIPS = (
     Slip(
         "query t with key t only",
         ((QUERY, "queries @ w_query"), (KEY, "keys @ w_key")),
-        "Query t meets key t only, which goes unnoticed where T = S. Every query meets every key: "
-        "give each part an axis for the other's places, (T, 1, A) and (1, S, A).",
+        "Query t meets key t only: where that is no error, a whole axis is missing. Let every "
+        "query meet every key: give each part an axis for the other's places, (T, 1, A) and (1, "
+        "S, A).",
     ),
     Slip(
         "new axes for one leading axis",
@@ -112,8 +113,9 @@ SLIPS = (
     Slip(
         "axes counted from the start",
         ((QUERY, "(queries @ w_query).unsqueeze(1)"), (KEY, "(keys @ w_key).unsqueeze(0)")),
-        "It is right for one table, wrong with leading axes: new axes are counted from the start."
-        " Count from the end: unsqueeze(-2) for queries, unsqueeze(-3) for keys.",
+        "It is right for one table. With leading axes, the new ones come too far in front: they "
+        "are counted from the start. Count from the end: unsqueeze(-2) for queries, unsqueeze(-3) "
+        "for keys.",
     ),
 )
 

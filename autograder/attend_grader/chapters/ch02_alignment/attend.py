@@ -77,8 +77,8 @@ SLIPS = (
     Slip(
         "normalised over queries instead of keys",
         ("dim=-1", "dim=-2"),
-        "Your columns sum to 1: the softmax ran over the queries. Each query shares one unit of "
-        "weight among the keys: dim=-1.",
+        "Your columns sum to 1: the softmax ran over the queries. Let each query share one unit "
+        "of weight among the keys: dim=-1.",
     ),
     Slip(
         "softmax over axis 1",
@@ -101,14 +101,14 @@ SLIPS = (
     Slip(
         "exp minus its logarithm",
         (SOFTMAX, "torch.exp(scores - torch.logsumexp(scores, dim=-1, keepdim=True))"),
-        "With huge scores the weights do not sum to 1: rounding swallows the logarithm of the sum "
-        "beside them. Subtract each row's largest first, or use torch.softmax.",
+        "With huge scores the weights may not sum to 1: rounding can swallow the logarithm of the "
+        "sum beside them. Subtract each row's largest first, or use torch.softmax.",
     ),
     Slip(
         "sigmoid instead of softmax",
         (SOFTMAX, "torch.sigmoid(scores)"),
-        "Each weight lies between 0 and 1 by itself, but a row does not sum to 1 (sigmoid). The "
-        "keys of a query share one unit: softmax.",
+        "Each weight lies between 0 and 1 by itself (sigmoid), and a row need not sum to 1. Let "
+        "the keys of a query share one unit: take the softmax.",
     ),
     Slip(
         "mixed with the scores",
@@ -119,8 +119,9 @@ SLIPS = (
     Slip(
         "detached the weights in the contexts",
         (RESULTS, "weights.detach() @ values, weights"),
-        "The values are right, but the contexts are made from detached weights. Through them the "
-        "decoder learns where to look: use the weights as they are.",
+        "The values are right, but no gradient goes from the contexts to the scores, as if the "
+        "weights were detached. Through them the decoder should learn where to look: use the "
+        "weights as they are.",
     ),
 )
 

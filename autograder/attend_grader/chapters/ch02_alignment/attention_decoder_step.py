@@ -107,14 +107,14 @@ SLIPS = (
             f"context, weights = attend({SCORES}, encoded)\n"
             "    return state, context[:, 0], weights[:, 0]",
         ),
-        "Context and weights belong to the state *after* the step. The state before the step asks, "
-        "and its context goes into the cell: look back once, before torch.gru_cell.",
+        "The context and weights that you return belong to the state *after* the step. Return "
+        "those for which the state before it asked: look back once, before torch.gru_cell.",
     ),
     Slip(
         "softmax over the axis of the one query",
         (ATTEND, "(lambda w: (w @ encoded, w))(torch.softmax(scores, dim=1))"),
         "All weights are 1, and the context is the sum of the encoded words: the softmax ran over "
-        "an axis of length 1. It runs over the words: the last axis.",
+        "an axis of length 1. Let it run over the words: the last axis.",
     ),
     Slip(
         "the new state asks",
@@ -126,7 +126,7 @@ SLIPS = (
             ),
         ),
         "The cell gets the plain mean of the encoded words, and the state *after* the step asks. "
-        "Ask first, with the state as it was handed in; that context goes into torch.gru_cell.",
+        "Ask first, with the state as it was handed in; give that context to torch.gru_cell.",
     ),
     Slip(
         "scores divided by the root of the width",
@@ -143,8 +143,8 @@ SLIPS = (
     Slip(
         "the first state asks every sentence",
         ("state[:, None]", "state[None]"),
-        "The first sentence's state asks all sentences: state[None] is (1, B, N), and then [:, 0]"
-        " takes the first. Each state asks its own: state[:, None] is (B, 1, N).",
+        "The first sentence's state asks all sentences, as when [:, 0] takes the first query of "
+        "state[None], which is (1, B, N). Let each state ask its own: state[:, None] is (B, 1, N).",
     ),
     Slip(
         "mean of all words as context",
@@ -167,20 +167,21 @@ SLIPS = (
     Slip(
         "the embedding asks",
         ("state[:, None]", "embedded[:, None]"),
-        "The embedding of the last word asks, which fits where C = N only. The state asks: "
+        "The embedding of the last word asks, which fits where C = N only. Let the state ask: "
         "state[:, None].",
     ),
     Slip(
         "started the cell from zeros",
         ("dim=-1), state,", "dim=-1), torch.zeros_like(state),"),
-        "The cell starts from zeros, so that the decoder forgets what it has written. Its second "
-        "argument is the state before the step.",
+        "The cell starts from zeros, so that the old state is not carried on. Its second argument "
+        "should be the state before the step.",
     ),
     Slip(
         "detached before the cell",
         ("[embedded, context]", "[embedded, context.detach()]"),
-        "The values are right, but the gradient from the next state back is cut: the context or "
-        "the old state is detached before it goes into the cell. Hand over both as they are.",
+        "The values are right, but the gradient from the next state back is cut in part: the "
+        "context or the old state is detached before it goes into the cell. Hand over both as "
+        "they are.",
     ),
 )
 

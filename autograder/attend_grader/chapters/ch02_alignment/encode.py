@@ -86,8 +86,9 @@ SLIPS = (
     Slip(
         "backward states not turned round",
         ("sorted(states)", "states"),
-        "The backward states lie in the order in which they were made: the state after reading the "
-        "last word lies at place 0. Turn the list round before you stack it: states[::-1].",
+        "The backward states lie in the order in which they were made: the state after reading "
+        "the last word lies at place 0. Put each at its word's place: turn their list round, with "
+        "[::-1], before you stack it.",
     ),
     Slip(
         "read forward twice",
@@ -102,14 +103,14 @@ SLIPS = (
             (ZEROS, f"{ZEROS} if h is None else h"),
             (BACK, f"read(places[::-1], backward, {THERE}[:, -1])"),
         ),
-        "The backward reading starts from the last forward state. It starts from zeros, as the "
-        "forward one does: set h to zeros again before the second loop.",
+        "The backward reading starts from the last forward state. It should start from zeros, as "
+        "the forward one does: set h to zeros again before the second loop.",
     ),
     Slip(
         "one cell for both directions",
         ("read(places[::-1], backward)", "read(places[::-1], forward)"),
-        "Both readings use the cell `forward`. From the last word to the first the cell `backward` "
-        "reads, with weights of its own.",
+        "Both readings use the cell `forward`. From the last word to the first, read with the "
+        "cell `backward`, which has weights of its own.",
     ),
     Slip(
         "backward states from before their word",
@@ -123,8 +124,8 @@ SLIPS = (
     Slip(
         "backward reading stopped early",
         (BACK, f"torch.cat([0 * {BACK}[:, :1], {BACK}[:, 1:]], dim=1)"),
-        "The backward state of the first word is 0: the second loop stops one word too soon. "
-        "range(S - 1, 0, -1) ends at 1; take reversed(range(S)).",
+        "The backward state of the first word is 0, as if the second loop stopped one word too "
+        "soon: range(S - 1, 0, -1) ends at 1. Take reversed(range(S)).",
     ),
     Slip(
         "looped over the sentences",
@@ -140,8 +141,7 @@ SLIPS = (
     Slip(
         "backward states first",
         (f"{THERE}, {BACK}", f"{BACK}, {THERE}"),
-        "The backward states come first. Put the forward states first: "
-        "torch.cat([there, back], dim=-1).",
+        "The backward states come first. Put the forward states first.",
     ),
     Slip(
         "state not carried on",

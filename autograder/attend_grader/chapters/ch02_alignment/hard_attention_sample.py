@@ -174,8 +174,8 @@ SLIPS = (
     Slip(
         "pieces of equal length",
         (f"{PLACES}{CLAMP}", "(uniforms * weights.shape[-1]).long()"),
-        "Every place is drawn equally often, whatever its weight: u is cut into equal pieces. Each "
-        "piece is as long as the place's weight.",
+        "Every place is drawn equally often, whatever its weight: the unit interval is cut into "
+        "equal pieces. Make each piece as long as the place's weight.",
     ),
     Slip(
         "the last place never drawn",
@@ -186,8 +186,8 @@ SLIPS = (
     Slip(
         "a rest from rounding given to the first place",
         (f"{PLACES}{CLAMP}", "(ends > uniforms[..., None]).int().argmax(dim=-1)"),
-        "Where rounding leaves a rest and u lies in it, place 0 is drawn: argmax gives 0 where no "
-        "piece ends beyond u. That rest belongs to the last place.",
+        "Where rounding leaves a rest and u lies in it, place 0 is drawn, as argmax gives 0 where "
+        "no piece ends beyond u. Give that rest to the last place.",
     ),
     Slip(
         "one place too far",
@@ -198,8 +198,8 @@ SLIPS = (
     Slip(
         "edges given to the left piece",
         ("ends <= uniforms", "ends < uniforms"),
-        "A number u on the edge between two pieces goes to the left one. A piece begins at its "
-        "left edge: the place is the number of ends *at most* u (in searchsorted, right=True).",
+        "A number u on the edge between two pieces goes to the left one. A piece should begin at "
+        "its left edge: count the ends *at most* u (in searchsorted, right=True).",
     ),
     Slip(
         "counted the pieces that end beyond u",
@@ -222,20 +222,20 @@ SLIPS = (
     Slip(
         "derivative with respect to the weights",
         ("drawn.to(weights.dtype) - weights", "drawn / weights.clamp(min=1e-12)"),
-        "This is the derivative of log a with respect to the *weights*, 1 / a at the drawn place."
-        " The scores move: through the softmax it is 1 - a at the drawn place, -a elsewhere.",
+        "This has the derivative of log a with respect to the *weights*, 1 / a at the drawn "
+        "place. Take it with respect to the scores: 1 - a at the drawn place, -a elsewhere.",
     ),
     Slip(
         "gradient for the drawn place only",
         ("drawn.to(weights.dtype) - weights", "drawn.to(weights.dtype)"),
-        "Only the drawn place gets a gradient. Raising one score lowers the other weights, so they "
-        "get -a each: subtract the weights from the row of zeros and a one.",
+        "Only the drawn place gets a gradient. Raising one score lowers the other weights, so "
+        "they should get -a each: subtract the weights from the row of zeros and a one.",
     ),
     Slip(
         "baseline taken from the estimate",
         (ESTIMATE, "reward * (drawn.to(weights.dtype) - weights) - baseline"),
-        "The baseline is taken from the whole estimate. That shifts every entry, and the estimate "
-        "is biased; take it from the reward, before the product.",
+        "The baseline is taken from the whole estimate. Unless it is 0, that shifts every entry, "
+        "and the estimate is biased; take it from the reward, before the product.",
     ),
     Slip(
         "multiplied by the weight once more",
@@ -247,7 +247,8 @@ SLIPS = (
         "the gradient itself instead of an estimate",
         (ESTIMATE, "weights * (rewards - (weights * rewards).sum(dim=-1, keepdim=True))"),
         "This is the gradient itself, which needs every place's reward. Only the drawn one's is "
-        "known: (its reward - baseline) times (1 at the place, 0 elsewhere, minus the weights).",
+        "known: take (its reward - baseline) times (1 at the place, 0 elsewhere, minus the "
+        "weights).",
     ),
     Slip(
         "used rewards nobody knows",

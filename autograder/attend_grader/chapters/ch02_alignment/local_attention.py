@@ -135,47 +135,47 @@ SLIPS = (
     Slip(
         "softmax over all places, then cut",
         (SOFTMAX, "torch.softmax(scores, dim=-1).masked_fill(outside, 0.0)"),
-        "The softmax runs over all places, and those outside are cut off afterwards: the rest does "
-        "not sum to 1. Hide them before the softmax, with a score of -inf.",
+        "The softmax runs over all places, and those outside are cut off afterwards: their share "
+        "is lost. Hide them before the softmax, with a score of -inf.",
     ),
     Slip(
         "score 0 instead of -inf outside",
         ("-torch.inf", "0.0"),
-        "Places outside get the score 0, and exp(0) is 1: they still take weight. Give them -inf.",
+        "Places outside get the score 0, and exp(0) is 1, not 0. Give them -inf.",
     ),
     Slip(
         "window cut on the right only",
         ("distance.abs() > window", "distance > window"),
-        "Places too far to the right are hidden, those too far to the left are not. The distance "
-        "has a sign; what counts is its size: distance.abs() > window.",
+        "Places too far to the right are hidden, those too far to the left are not. Hide both: "
+        "s - p has a sign, so compare its size, |s - p| > window.",
     ),
     Slip(
         "window cut on the left only",
         ("distance.abs() > window", "-distance > window"),
-        "Places too far to the left are hidden, those too far to the right are not. The distance "
-        "has a sign; what counts is its size: distance.abs() > window.",
+        "Places too far to the left are hidden, those too far to the right are not. Hide both: "
+        "s - p has a sign, so compare its size, |s - p| > window.",
     ),
     Slip(
         "σ = window",
         ("window / 2", "window"),
-        "The bell is too wide: σ is the window. It is half of it, σ = window / 2.",
+        "The bell is too wide: σ is the window. It should be half of it, σ = window / 2.",
     ),
     Slip(
         "the 2 of 2 σ² forgotten",
         ("(2 * sigma**2)", "(sigma**2)"),
-        "The exponent is -(s - p)² / σ². It is half of that: divide by 2 σ².",
+        "The exponent is -(s - p)² / σ². It should be half of that: divide by 2 σ².",
     ),
     Slip(
         "σ cut to a whole number",
         ("window / 2", "window // 2"),
-        "With an even window all is right, with an odd one the bell is too narrow: σ is cut to a "
-        "whole number. σ is window / 2, not window // 2.",
+        "With an even window all is right, with an odd one the bell is too narrow (with 1, σ is "
+        "0), as if σ were cut to a whole number. Take window / 2, not window // 2.",
     ),
     Slip(
         "σ cut to a whole number from window 3 on",
         ("window / 2", "max(window // 2, 0.5)"),
-        "With windows 1, 2 and 4 all is right, with 3 or 5 the bell is too narrow: σ is cut to a "
-        "whole number. σ is window / 2, not window // 2.",
+        "With window 1 or an even one all is right, with 3 or 5 the bell is too narrow, as if σ "
+        "were cut to a whole number. Take window / 2, not window // 2.",
     ),
     Slip(
         "distance not squared",
@@ -186,20 +186,20 @@ SLIPS = (
     Slip(
         "window halved",
         ("distance.abs() > window", "distance.abs() > window / 2"),
-        "Only places up to half of `window` away are inside. It reaches `window` places to either "
-        "side of the centre.",
+        "Only places up to half of `window` away are inside. It should reach `window` places to "
+        "either side of the centre.",
     ),
     Slip(
         "inside and outside exchanged",
         ("distance.abs() > window", "distance.abs() <= window"),
-        "The places inside the window are hidden, and those outside get the weight. masked_fill "
-        "hides where its condition is True: distance.abs() > window.",
+        "The places inside the window are hidden, and those outside, if any, get the weight. "
+        "masked_fill hides where its condition is True: give it |s - p| > window.",
     ),
     Slip(
         "softmax over the queries",
         (SOFTMAX, SOFTMAX.replace("-1", "-2")),
-        "The softmax runs over the queries: columns sum to 1, or are NaN. Each query shares its "
-        "weight among the places: dim=-1.",
+        "The softmax runs over the queries: before the bell, columns sum to 1, or are NaN. Let "
+        "each query share its weight among the places: dim=-1.",
     ),
     Slip(
         "window about a rounded centre",
@@ -213,8 +213,8 @@ SLIPS = (
     Slip(
         "edges of the window left out",
         ("distance.abs() > window", "distance.abs() >= window"),
-        "A place exactly `window` away is left out. It is still inside: hide where the distance is "
-        "*larger* than the window.",
+        "A place exactly `window` away is left out. It should still be inside: hide where the "
+        "distance is *larger* than the window.",
     ),
     Slip(
         "centre rounded",
@@ -234,7 +234,7 @@ SLIPS = (
             (RESULTS, "contexts, weights"),
         ),
         "The weights you return have the bell, but the contexts were made without it (or before "
-        "it). Multiply first, then take the mean with the same weights.",
+        "it). Multiply first, then mix the values with the same weights.",
     ),
 )
 

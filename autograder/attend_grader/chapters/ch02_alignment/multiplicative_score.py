@@ -82,8 +82,8 @@ SLIPS = (
     Slip(
         "weight transposed",
         (WEIGHT, f"{WEIGHT}.mT"),
-        "The weight is transposed, which goes unnoticed in the shapes where N = E. The score is "
-        "q W k: queries @ weight, then the keys.",
+        "The weight is transposed, which goes unnoticed in the shapes where N = E. The score "
+        "should be q W k: queries @ weight, then the keys.",
     ),
     Slip(
         "ignored the weight",
@@ -94,8 +94,9 @@ SLIPS = (
     Slip(
         "axes counted from the start",
         ("keys.mT", "keys.transpose(0, 1)"),
-        "Single matrices come out right, stacks of them do not: the axes of the keys are exchanged "
-        "counted from the start. Exchange the last two: keys.mT, or keys.transpose(-1, -2).",
+        "Single matrices come out right. In stacks of them the wrong axes of the keys are "
+        "exchanged, counted from the start. Exchange the last two: keys.mT, or keys.transpose(-1, "
+        "-2).",
     ),
     Slip(
         "cosine instead of the product",
@@ -110,7 +111,7 @@ SLIPS = (
     Slip(
         "softmax taken already",
         (ANSWER, f"torch.softmax({ANSWER}, dim=-1)"),
-        "These are weights: each row sums to 1. The softmax comes later, in attend.",
+        "These are weights: each row sums to 1. Return the scores; leave the softmax to attend.",
     ),
     Slip(
         "tanh taken of the scores",
@@ -121,14 +122,14 @@ SLIPS = (
     Slip(
         "query t with key t only",
         (ANSWER, "(queries * keys).sum(dim=-1)"),
-        "Query t meets key t only, so that a whole axis is missing. Every query meets every key: "
-        "queries @ keys.mT.",
+        "Query t meets key t only: where that is no error, a whole axis is missing. Let every "
+        "query meet every key: queries @ keys.mT.",
     ),
     Slip(
         "asked whether the weight is true",
         ("weight is not None", "weight"),
-        "It stops where a weight of several numbers is given: `if weight:` asks whether a tensor "
-        "is true. `if weight is not None:` asks whether there is one.",
+        "It stops where a weight of several numbers is given, as `if weight:` does, which asks "
+        "whether a tensor is true. `if weight is not None:` asks whether there is one.",
     ),
 )
 

@@ -116,20 +116,21 @@ SLIPS = (
     Slip(
         "not repaired",
         ((START, f"{START}\n    context = encoded.mean(dim=1)"), LATER),
-        "This still asks with the state *after* the step, so each step gets the context of the "
-        "one before it, the first the plain mean. Ask first, then call torch.gru_cell.",
+        "This still asks with the state *after* the step: the first step gets the plain mean, and "
+        "what you return with each state is the next step's context. Ask first, then call "
+        "torch.gru_cell.",
     ),
     Slip(
         "started with a context of zeros",
         ((START, f"{START}\n    context = torch.zeros_like(encoded[:, 0])"), LATER),
-        "The first step gets a context of zeros, and each later one that of the step before it. "
-        "The start is not the mistake: ask before the cell's step, in every step.",
+        "The first step gets a context of zeros, and what you return with each state is the next "
+        "step's context. The start is not the mistake: ask before the cell's step, in every step.",
     ),
     Slip(
         "asked once, before the loop",
         ((ASK, ""), AHEAD),
-        "Every step has the context of the first: the decoder asks once, before the loop. Each "
-        "step asks again, with its own state.",
+        "Every step has the context of the first, as if the decoder asked once, before the loop. "
+        "Let each step ask again, with its own state.",
     ),
     Slip(
         "returned what the state after the step sees",
@@ -162,13 +163,13 @@ SLIPS = (
             (STEP, f"{STEP.replace('context', 'before')}        before = context\n"),
         ),
         "The right state asks, but each context goes into the step after, and the first step gets "
-        "the plain mean. The context just made goes into torch.gru_cell of the same step.",
+        "the plain mean. Give the context just made to torch.gru_cell in the same step.",
     ),
     Slip(
         "looped over the sentences",
         ("embedded.unbind(dim=1)", "embedded"),
-        "The loop runs over the sentences, and takes all words of one for a step. It runs over the "
-        "steps: embedded.unbind(dim=1), or embedded[:, t] for each t.",
+        "The loop runs over the sentences, and takes all words of one for a step. Let it run over "
+        "the steps: embedded.unbind(dim=1), or embedded[:, t] for each t.",
     ),
     Slip(
         "context before the word",

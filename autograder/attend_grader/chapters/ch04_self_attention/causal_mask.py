@@ -45,37 +45,39 @@ SLIPS = (
     Slip(
         "a token does not see itself",
         (LOOKS, "np.arange(keys) < place"),
-        "No query sees itself. A token may look at its own place: s <= t, not s < t.",
+        "No query sees itself. Allow its own place, too: s <= t + keys − queries.",
     ),
     Slip(
         "one place too far",
         (LOOKS, f"{LOOKS} + 1"),
-        "Every query sees one place ahead of itself: s <= t, where your mask allows s <= t + 1.",
+        "Your mask allows one place ahead of each query. Allow s <= t + keys − queries, and no "
+        "place more.",
     ),
     Slip(
         "future instead of past",
         (LOOKS, "np.arange(keys) >= place"),
-        "Your queries see themselves and what comes after. Turn the triangle over: key s is "
-        "allowed where s <= t (np.tril keeps that part, np.triu the other).",
+        "Your queries see themselves and what comes after. Turn the triangle over: allow key s "
+        "where s <= t + keys − queries (np.tril keeps that part, np.triu the other).",
     ),
     Slip(
         "aligned at the start, not at the end",
         (SHIFT, ""),
-        "The triangle starts at the upper left, so the last query does not see the last keys. The "
-        "queries are the last places: query t stands at place t + keys − queries.",
+        "The triangle starts at the upper left, so with more keys than queries the last query "
+        "does not see the last keys. The queries are the last places: query t should stand at "
+        "place t + keys − queries.",
     ),
     Slip(
         "shifted the wrong way",
         (SHIFT, " + queries - keys"),
-        "The triangle is shifted the wrong way: query t stands at place t + keys − queries, not "
-        "t + queries − keys.",
+        "The triangle is shifted the wrong way: query t should stand at place t + keys − queries, "
+        "not t + queries − keys.",
     ),
     Slip(
-        "right of the diagonal only",
+        "never shifted to the left",
         (SHIFT, " + max(keys - queries, 0)"),
-        "With fewer keys than queries your triangle starts at the upper left, and the first query "
-        "sees a key. The queries are the last places there, too: query t stands at place t + keys "
-        "− queries, which may be below 0.",
+        "With fewer keys than queries your triangle starts at the upper left. The queries are the "
+        "last places there, too: query t should stand at place t + keys − queries, which may be "
+        "below 0.",
     ),
 )
 

@@ -141,8 +141,8 @@ SLIPS = (
     Slip(
         "or instead of and",
         ("combined & mask", "combined | mask"),
-        "What any mask allows is allowed. It takes all of them: `&` (and), not `|` (or) or `+`, "
-        'which is "or" for booleans.',
+        "What any mask allows is allowed. Allow only what all of them allow: `&` (and), not `|` "
+        '(or) or `+`, which is "or" for booleans.',
     ),
     Slip(
         "the first two masks only",
@@ -152,13 +152,13 @@ SLIPS = (
     Slip(
         "the last mask only",
         (STEP, "combined = mask"),
-        "Only the last mask counts. In the loop, combine each with what you have so far: combined "
-        "= combined & mask.",
+        "Only the last mask that is not None counts. Combine each with what you have so far, by "
+        "`&`.",
     ),
     Slip(
         "the first mask only",
         (STEP, "return mask"),
-        "Only the first mask counts. Is the `return` inside the loop?",
+        "Only the first mask that is not None counts. Is the `return` inside the loop?",
     ),
     Slip(
         "one None, and all is lost",

@@ -145,19 +145,19 @@ SLIPS = (
     Slip(
         "x and context exchanged",
         ((SCORES, "attention_scores(context @ w_q, x @ w_k)"), ("(context @ w_v)", "(x @ w_v)")),
-        "The context asks and x answers, wherever the shapes allow it. Queries come from x, keys "
-        "and values from the context.",
+        "The context asks and x answers, wherever the shapes allow it. Queries should come from "
+        "x, keys and values from the context.",
     ),
     Slip(
         "masked after the softmax",
         (f"masked_softmax({SCORES}, mask)", f"masked_softmax({SCORES}) * {OR_TRUE}"),
-        "Hidden weights are set to 0 after the softmax, so the rows of weights no longer sum to "
-        "1. Hide before it: masked_softmax(scores, mask).",
+        "Hidden weights are set to 0 after the softmax, so a row of weights lacks what they had. "
+        "Hide before it: masked_softmax(scores, mask).",
     ),
     Slip(
         "softmax over the queries",
         (f"masked_softmax({SCORES}, mask)", f"np.swapaxes(masked_softmax({TURNED}), -1, -2)"),
-        "The softmax runs over the queries: each column of the weights sums to 1. It runs over "
+        "The softmax runs over the queries, down each column of the weights. It should run over "
         "the keys, the last axis of the scores.",
     ),
     Slip(
@@ -170,7 +170,7 @@ SLIPS = (
         "queries and keys, D = w_k.shape[-1] wide. attention_scores divides by √D itself.",
     ),
     Slip(
-        "filled with −1e9 instead of −inf",
+        "filled with a low number instead of −inf",
         (f"{SCORES}, mask", f"np.where({OR_TRUE}, {SCORES}, -1e9)"),
         FILLED,
     ),
@@ -178,8 +178,8 @@ SLIPS = (
         Slip(
             name,
             (f"{SCORES}, mask", f"{SCORES}, np.tri(*{SIZES}, {shift}, dtype=bool) & {OR_TRUE}"),
-            "A query sees only the first places of the context, as under a causal mask. Here "
-            "nothing is hidden unless a mask says so: the context is there as a whole.",
+            "Each query sees the context only up to its own place, as under a causal mask. Nothing "
+            "should be hidden unless a mask says so: the context is there as a whole.",
         )
         for name, shift in (
             ("a causal mask that nobody asked for", "0"),

@@ -130,29 +130,30 @@ SLIPS = (
     Slip(
         "hidden scores set to 0",
         ((FILLED, "np.where(mask, scores, 0.0)"), *UNSETTLED),
-        "Hidden scores are set to 0, as `scores * mask` does. But 0 is a score like any other: "
-        "it gets the weight e⁰ / sum. Only −inf gets the weight 0: np.where(mask, scores, "
+        "Hidden scores count as 0, as in `scores * mask`. But 0 is a score like any other: it "
+        "gets the weight e⁰ / sum. Only −inf is sure to get the weight 0: np.where(mask, scores, "
         "-np.inf).",
     ),
     Slip(
         "NaN where everything is hidden",
         UNSETTLED,
         "A row with nothing to look at is NaN. There the largest score is −inf, and −inf − (−inf) "
-        "is NaN: put 0 in its place. The sum is 0 as well, and 0 / 0 is NaN: put 1 in its place.",
+        "is NaN: put 0 in its place. Then the sum is 0 as well, and 0 / 0 is NaN: put 1 in its "
+        "place.",
     ),
     Slip(
-        "filled with −1e9 instead of −inf",
+        "filled with a low number instead of −inf",
         ((FILLED, "np.where(mask, scores, -1e9)"), *UNSETTLED),
-        "A row with nothing to look at shares its weight evenly. Hidden scores were filled with "
-        "one very low number, and equal scores get equal weights. Fill with -np.inf, and settle "
-        "empty rows.",
+        "A row that the mask hides altogether shares its weight evenly, as if hidden scores were "
+        "filled with one very low number: equal scores get equal weights. Fill with -np.inf, and "
+        "settle empty rows.",
     ),
     Slip(
-        "−1e9 added instead of −inf",
+        "a low number added instead of −inf",
         ((FILLED, "np.where(mask, scores, scores - 1e9)"), *UNSETTLED),
-        "A very low number is added to hidden scores. In a row with nothing to look at it is "
-        "added to all, and a shift changes no weight: the row is as if nothing were hidden. Use "
-        "np.where and −inf.",
+        "A very low number is added to hidden scores. In a row that the mask hides altogether it "
+        "is added to all, and but for rounding a shift changes no weight: the row is as if "
+        "nothing were hidden. Use np.where and −inf.",
     ),
     Slip(
         "−inf added, not put in its place",
@@ -164,14 +165,14 @@ SLIPS = (
     Slip(
         "True taken for hidden",
         (FILLED, "np.where(mask, -np.inf, scores)"),
-        'True hides and False shows. Here True means "may look", as in torch\'s '
+        'True hides and False shows. Here True should mean "may look", as in torch\'s '
         "scaled_dot_product_attention (nn.MultiheadAttention has it the other way round).",
     ),
     Slip(
         "masked after the softmax",
         ((FILLED, "scores"), NO_FIRST, (DIVIDED, f"exponentials / total * {OR_TRUE}")),
         "Hidden weights are set to 0 after the softmax. The others were divided by a sum with the "
-        "hidden ones in it, so a row no longer sums to 1. Hide the scores before the softmax.",
+        "hidden ones in it, so a row lacks what those had. Hide the scores before the softmax.",
     ),
     Slip(
         "masked after the softmax, then divided",
@@ -181,9 +182,9 @@ SLIPS = (
             ("np.exp(scores - largest)", f"np.exp(scores - largest) * {OR_TRUE}"),
             ("total == 0", "False"),
         ),
-        "Hidden weights are set to 0 and the rest is divided by its own sum. A large hidden score "
-        "has then already pressed the visible ones down to 0, and 0 / 0 is NaN. Hide the scores "
-        "first.",
+        "Hidden weights are set to 0 and the rest is divided by its own sum. A hidden score far "
+        "above the visible ones has then already pressed them down to 0, and 0 / 0 is NaN. Hide "
+        "the scores first.",
     ),
     Slip(
         "largest score taken with the hidden ones",

@@ -65,33 +65,33 @@ SLIPS = (
     Slip(
         "no axis for the queries",
         ("[:, None, None]", "[:, None]"),
-        "The shape is (B, S). Against scores (B, T, S) NumPy would line B up with T, which fails "
-        "or, where they are equal, is wrong. Put an axis of length 1 between: lengths[:, None, "
-        "None].",
+        "The shape is (B, S). Against scores (B, T, S) NumPy would line B up with T, which with "
+        "more than one sentence fails or gives them each other's masks. Put an axis of length 1 "
+        "between: (B, 1, S).",
     ),
     Slip(
         "left and right exchanged",
         ('side == "left"', 'side == "right"'),
         "Left and right are exchanged. `side` says where the filling is: on the right, the tokens "
-        "come first.",
+        "should come first.",
     ),
     Slip(
         "one place too many",
         ((LEFT, f"{LEFT} - 1"), (RIGHT, "place <= count")),
         "One place of filling counts as a token. Places start at 0: with 3 tokens they are 0, 1, "
-        "2, so place < 3, and on the left place >= size − 3.",
+        "2, so allow place < 3, and on the left place >= size − 3.",
     ),
     Slip(
         "left side counted from the wrong end",
         (LEFT, "place >= count"),
-        "On the left side your tokens start at place `length`. They are the last `length` places "
-        "and start at size − length.",
+        "On the left side your tokens start at place n, for a sentence of n tokens. They should "
+        "be the last n places and start at size − n.",
     ),
     Slip(
         "left side of an empty sentence",
         (LEFT, f"({LEFT}) | (count == 0)"),
-        "On the left side a sentence of length 0 is all tokens. −0 is 0, so `row[-n:]` with n = 0 "
-        "is the whole row: write row[size - n:].",
+        "On the left side a sentence of length 0 is all tokens, as by `row[-n:]`, which for n = 0 "
+        "is the whole row: −0 is 0. `row[size - n:]` is empty then.",
     ),
 )
 

@@ -149,8 +149,8 @@ SLIPS = (
     Slip(
         "Pᵀ instead of P",
         ("[np.asarray(order)]", "[:, np.asarray(order)]"),
-        "Tokens go the opposite way: your matrix is Pᵀ. Row i of P has its 1 in column order[i], "
-        "so that row i of P x is row order[i] of x: np.eye(T)[order].",
+        "Tokens go the opposite way, as if your matrix were Pᵀ. Row i of P should have its 1 in "
+        "column order[i], so that row i of P x is row order[i] of x: np.eye(T)[order].",
     ),
     Slip(
         "only the mask's rows move",
@@ -165,8 +165,8 @@ SLIPS = (
     Slip(
         "the mask moves the opposite way",
         (MASK, "p.T @ mask @ p"),
-        "The mask moves the opposite way to the tokens: Pᵀ M P. It is P M Pᵀ, P on the left as "
-        "for the tokens.",
+        "The mask moves the opposite way to the tokens: Pᵀ M P. It should be P M Pᵀ, P on the "
+        "left as for the tokens.",
     ),
     Slip(
         "the mask never moves",
@@ -182,8 +182,8 @@ SLIPS = (
     Slip(
         "second and third exchanged",
         ("mask_stays, mask_moves", "mask_moves, mask_stays"),
-        "The second and third results are in each other's places: first the mask that stays, then "
-        "the one that moves.",
+        "The second and third results are in each other's places: give first that of the mask "
+        "that stays, then that of the one that moves.",
     ),
     Slip(
         "weights instead of outputs",
@@ -192,8 +192,8 @@ SLIPS = (
             ("mask_stays, _", "_, mask_stays"),
             ("mask_moves, _", "_, mask_moves"),
         ),
-        "You compare weights (T, T). self_attention returns output and weights: take the output, "
-        "the first of the two.",
+        "Your results are weights (T, T). self_attention returns output and weights: take the "
+        "output, the first of the two.",
     ),
 )
 

@@ -142,25 +142,26 @@ SLIPS = (
     Slip(
         "hidden weights set to 0, not divided",
         AFTER,
-        "Hidden weights are set to 0 after the softmax, and the rest no longer sums to 1: it was "
-        "divided by a sum with the hidden scores in it. Hide the scores before the softmax.",
+        "Hidden weights are set to 0 after the softmax, and a row lacks what they had: the rest "
+        "was divided by a sum with the hidden scores in it. Hide the scores before the softmax.",
     ),
     Slip(
-        "filled with −1e9 instead of −inf",
+        "filled with a low number instead of −inf",
         (WEIGHTS, f"masked_softmax(np.where({OR_TRUE}, {SCORES}, -1e9))"),
         FILLED,
     ),
     Slip(
-        "−10,000 added to hidden scores",
+        "a fixed number added to hidden scores",
         (WEIGHTS, f"masked_softmax({SCORES} + np.where({OR_TRUE}, 0.0, -1e4))"),
-        "−10,000 is added to hidden scores. One that is more than 10,000 above the visible ones "
-        "is seen again, and an empty row is as if nothing were hidden. Use −inf: masked_softmax.",
+        "A fixed number, such as −10,000, is added to hidden scores. One that is farther than "
+        "that above the visible ones is seen again, and an empty row is, but for rounding, as if "
+        "nothing were hidden. Use −inf: masked_softmax.",
     ),
     Slip(
         "hidden scores multiplied by 0",
         (WEIGHTS, f"masked_softmax({SCORES} * {OR_TRUE})"),
-        "Hidden scores are multiplied by the mask, so they are 0. That is a score like any other. "
-        "Only −inf gets the weight 0.",
+        "Hidden scores count as 0, as if multiplied by the mask. That is a score like any other. "
+        "Only −inf is sure to get the weight 0.",
     ),
 )
 

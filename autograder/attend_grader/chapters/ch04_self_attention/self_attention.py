@@ -127,11 +127,11 @@ SLIPS = (
     Slip(
         "masked after the softmax",
         (WEIGHTS, f"masked_softmax({SCORES}) * (True if mask is None else mask)"),
-        "Hidden weights are set to 0 after the softmax, so the rows of weights no longer sum to "
-        "1. Hide before it: masked_softmax(scores, mask).",
+        "Hidden weights are set to 0 after the softmax, so a row of weights lacks what they had. "
+        "Hide before it: masked_softmax(scores, mask).",
     ),
     Slip(
-        "filled with −1e9 instead of −inf",
+        "filled with a low number instead of −inf",
         (WEIGHTS, f"masked_softmax(np.where(True if mask is None else mask, {SCORES}, -1e9))"),
         FILLED,
     ),
@@ -144,7 +144,7 @@ SLIPS = (
     Slip(
         "softmax over the queries",
         (WEIGHTS, f"np.swapaxes(masked_softmax({TURNED}), -1, -2)"),
-        "The softmax runs over the queries: each column of the weights sums to 1. It runs over "
+        "The softmax runs over the queries, down each column of the weights. It should run over "
         "the keys, the last axis of the scores.",
     ),
 )

@@ -65,8 +65,8 @@ def late(
 
 
 FILLED = (
-    "Hidden scores are filled with −1e9, so a row with nothing to look at shares its weight "
-    "evenly. Fill with −inf, and give empty rows 0: masked_softmax does both."
+    "A row with nothing to look at shares its weight evenly, as if hidden scores were filled with "
+    "one low number (−1e9, say). Fill with −inf, and give empty rows 0: masked_softmax does both."
 )
 EMPTY = (
     "In a row with nothing to look at, two things make NaN: −inf − (−inf), if all its scores are "

@@ -145,6 +145,12 @@ SLIPS = (
         "masked_attention takes q, k, v in this order.",
     ),
     *scales(ASKED),
+    Slip(
+        "scaled by √(G·D)",
+        (ASKED, ASKED.replace("mask)", "mask, self.key.out_features ** -0.5)")),
+        "Your scores are divided by √(G·D), the root of the width of all shared keys. A head's "
+        "keys are D wide: divide by √D, as masked_attention does by itself.",
+    ),
 )
 
 

@@ -79,7 +79,7 @@ def _edges(rng: np.random.Generator) -> Known:
     yield "more than enough", (10**9, 10, 1, 12, 2), 12
     yield "a prime number of heads: one, or all", (559, 10, 1, 7, 2), 1
     yield "one head, exactly", (80, 10, 1, 12, 2), 1
-    for heads in (16, 36, 60):
+    for heads in (16, 28, 36, 60, 66, 91):
         for g in (n for n in range(1, heads + 1) if heads % n == 0):
             yield f"80 bytes a head: {g} of {heads} fit", (80 * g, 10, 1, heads, 2), g
 

@@ -135,6 +135,12 @@ SLIPS = (
         "the wrong pieces of tokens. Cut the width, as split_heads does.",
     ),
     Slip(
+        "keys and values not repaired",
+        (CUT, f"(split_heads(q, heads), *({RESHAPED} for part in (k, v)))"),
+        "The end and the queries are right. Keys and values are cut as if by one reshape: cut "
+        "their width too, as split_heads does.",
+    ),
+    Slip(
         "dealt out in turn, merged in order",
         (CUT, "(part.unflatten(-1, (-1, heads)).permute(0, 3, 1, 2) for part in (q, k, v))"),
         "The end is right. At the beginning the numbers are dealt out to the heads in turn: cut "

@@ -103,7 +103,7 @@ SLIPS = (
         "GELU by tanh",
         ("functional.gelu(up)", 'functional.gelu(up, approximate="tanh")'),
         "GELU is the approximation by tanh, which is off by up to 0.0005. GPT-2 uses it, but here "
-        "it is exact: u · Φ(u), torch's default.",
+        "it should be exact: u · Φ(u), torch's default.",
     ),
     Slip(
         "SiLU for GELU",
@@ -112,7 +112,7 @@ SLIPS = (
         "normal distribution function.",
     ),
     Slip(
-        "relu for everything",
+        "relu for gelu",
         ("functional.gelu(up)", "functional.relu(up)"),
         "For gelu the activation is a relu: negative numbers become 0. GELU lets a little of them "
         "through.",
@@ -140,7 +140,7 @@ SLIPS = (
     Slip(
         "a sigmoid gate",
         (SILU, "torch.sigmoid(x @ w_gate.T)"),
-        "The gate of swiglu is sigmoid(g). That is a GLU; SiLU is g · sigmoid(g).",
+        "The gate of swiglu is sigmoid(u). That is a GLU; SiLU is u · sigmoid(u).",
     ),
     Slip(
         "a GELU gate",
@@ -148,7 +148,7 @@ SLIPS = (
         "The gate of swiglu goes through GELU. That is called GEGLU; SwiGLU takes SiLU.",
     ),
     Slip(
-        "no activation function",
+        "no activation function for relu and gelu",
         (("functional.relu(up)", "up"), ("functional.gelu(up)", "up")),
         "For relu and gelu nothing is done between the two products, so they are as good as one "
         "matrix. Take relu or gelu of the F numbers.",

@@ -89,8 +89,8 @@ SLIPS = (
     Slip(
         "divided by C − 1",
         (SQUARES, "x.var(dim=-1, keepdim=True)"),
-        "The variance is divided by C − 1, as torch.var does by itself. Here it is the mean of the "
-        "squared deviations: divide by C (`correction=0`).",
+        "The variance is divided by C − 1, as torch.var does by itself. It should be the mean of "
+        "the squared deviations: divide by C (`correction=0`).",
     ),
     Slip(
         "eps outside the root",
@@ -110,20 +110,21 @@ SLIPS = (
     Slip(
         "over all numbers",
         ((MEAN, "x.mean()"), (SQUARES, "centred.square().mean()")),
-        "All tokens share one mean and one variance. Each token has its own, over its C numbers: "
-        "dim=-1.",
+        "All tokens share one mean and one variance. Each token should have its own, over its C "
+        "numbers: dim=-1.",
     ),
     Slip(
         "over all tokens of a text",
         ((MEAN, f"x.mean({ALL_BUT_FIRST})"), (SQUARES, f"centred.square().mean({ALL_BUT_FIRST})")),
-        "Where x has three axes or more, mean and variance run over all axes but the first, so the "
-        "tokens of a text share them. Each token has its own, over its C numbers: dim=-1.",
+        "Where x has three axes or more, mean and variance run over all axes but the first, so "
+        "the tokens of a text share them. Each token should have its own, over its C numbers: "
+        "dim=-1.",
     ),
     Slip(
         "over the last two axes",
         ((MEAN, f"x.mean({LAST_TWO})"), (SQUARES, f"centred.square().mean({LAST_TWO})")),
-        "Where x has two axes or more, mean and variance run over the last two, so the tokens of a "
-        "text share them. Each token has its own, over its C numbers: dim=-1.",
+        "Where x has two axes or more, mean and variance run over the last two, so the tokens of "
+        "a text share them. Each token should have its own, over its C numbers: dim=-1.",
     ),
     Slip(
         "the mean stays in",
@@ -143,8 +144,8 @@ SLIPS = (
     Slip(
         "mean of squares minus square of the mean",
         (SQUARES, f"(x * x).mean(dim=-1, keepdim=True) - {MEAN} ** 2"),
-        "The variance is a difference of two large numbers, mean(x²) − mean(x)². Where the mean is "
-        "1,000 times the deviations, float32 keeps about one digit. Subtract the mean first.",
+        "The variance is mean(x²) − mean(x)². Where the mean is 1,000 times the deviations, "
+        "float32 keeps about one digit of that difference. Subtract the mean first.",
     ),
 )
 

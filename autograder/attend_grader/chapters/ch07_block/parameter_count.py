@@ -143,32 +143,34 @@ SLIPS = (
     Slip(
         "the norm outside forgotten",
         (RETURNED, "tables + layers * (attention + feed + 2 * one_norm) + end"),
-        "One norm is missing: besides two in each block there is one outside.",
+        "One norm is missing: besides two in each block, count one outside.",
     ),
     Slip(
         "one norm in a block",
         ("feed + 2 * one_norm", "feed + one_norm"),
-        "One norm is counted in each block. There are two, one for each part.",
+        "One norm is counted in each block. Count two, one for each part.",
     ),
     Slip(
-        "no biases anywhere",
+        "no biases in the blocks",
         ("if biases:", "if False:"),
-        "The biases are missing. With biases=True every matrix product has one.",
+        "The biases in the blocks are missing. With biases=True every matrix product there should "
+        "have one.",
     ),
     Slip(
-        "biases of keys and values too wide",
+        "biases of keys and values with C numbers",
         ("attention += 2 * width + 2 * shared", "attention += 4 * width"),
-        "Keys and values have kv_width numbers, so their biases have too.",
+        "The biases of keys and of values are counted with C numbers. They should have kv_width.",
     ),
     Slip(
-        "kv_width not used",
+        "matrices of keys and values C × C",
         (SHARED, "4 * width * width"),
-        "Keys and values are counted with full width. Their matrices are C × kv_width.",
+        "The matrices of keys and of values are counted as C × C. They should be C × kv_width.",
     ),
     Slip(
         "the gate has no bias",
         ("(2 if gated else 1) * inner + width", "inner + width"),
-        "With a gate and biases one bias is missing: w_gate has F of its own.",
+        "With a gate and biases one bias is missing in each block: w_gate should have F of its "
+        "own.",
     ),
     Slip(
         "norms without a shift",
@@ -185,12 +187,13 @@ SLIPS = (
     Slip(
         "scores counted though they are tied",
         ("0 if tied else vocabulary * width", "vocabulary * width"),
-        "The table of tokens is counted twice. Tied means that the scores use the same numbers.",
+        "With tied=True the table of tokens is counted twice. Tied means that the scores use the "
+        "same numbers.",
     ),
     Slip(
         "two matrices though gated",
         ("(3 if gated else 2) * width * inner", "2 * width * inner"),
-        "With gated=True a matrix is missing: w_gate is as large as w_in.",
+        "With gated=True a matrix is missing in each block: w_gate is as large as w_in.",
     ),
 )  # fmt: skip
 

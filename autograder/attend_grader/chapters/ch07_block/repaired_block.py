@@ -89,20 +89,20 @@ SLIPS = (
     Slip(
         "not repaired",
         ((FOUND, LATE), (f"calm = {SECOND}", f"x = calm = {SECOND}")),
-        "Both norms still change the stream itself: x = norm(x). Give what the norm returns a name "
-        "of its own and add to the old x.",
+        "Both norms still change the stream itself, as x = norm(x) does. Let only the parts read "
+        "the norm, and add what they give to the old x.",
         seen="the broken class in the text",
     ),
     Slip(
         "no sums",
         (("x = x + found", "x = found"), (f"return x + {CALM}", f"return {CALM}")),
         "Nothing is added to the stream: each part replaces it. Add what the part gives to the x "
-        "that it was given: x + part(norm(x)).",
+        "in front of its norm: x + part(norm(x)).",
     ),
     Slip(
         "norm 0 twice",
         (SECOND, "layer_norm(x, self.scale[0], self.shift[0])"),
-        "Both norms use row 0 of scale and shift. The second norm has its own, row 1.",
+        "Both norms use row 0 of scale and shift. The second norm should use row 1.",
     ),
     Slip(
         "the feed-forward network first",
@@ -112,8 +112,8 @@ SLIPS = (
             (f"return x + {CALM}self.up.weight, self.down.weight)",
              "return x + self.attention(calm, mask)[0]"),
         ),
-        "The feed-forward network comes before attention. Attention comes first, as in the class "
-        "you repair.",
+        "The feed-forward network comes before attention. Attention should come first, as in the "
+        "class you repair.",
     ),
     Slip(
         "the norms on what is added",
@@ -124,13 +124,13 @@ SLIPS = (
              "made = feed_forward(x, self.up.weight, self.down.weight)\n"
              "        return x + layer_norm(made, self.scale[1], self.shift[1])"),
         ),
-        "The norms are taken of what the parts give. They belong in front of the parts: each part "
-        "reads the norm of the stream.",
+        "The norms are taken of what the parts give. They should stand in front of the parts: let "
+        "each part read the norm of the stream.",
     ),
     Slip(
         "relu for gelu",
         ("self.up.weight, self.down.weight)", 'self.up.weight, self.down.weight, "relu")'),
-        "The feed-forward network bends with relu. This block has gelu, which `feed_forward` takes "
+        "The feed-forward network bends with relu. It should use gelu, which `feed_forward` takes "
         "by itself.",
     ),
     Slip(
@@ -140,7 +140,7 @@ SLIPS = (
              "(x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.scale[0])"),
             (SECOND, "(x / torch.sqrt(x.square().mean(-1, keepdim=True) + 1e-6) * self.scale[1])"),
         ),
-        "The norms are RMSNorm, without mean and shift. This block has layer norm.",
+        "The norms are RMSNorm, without mean and shift. They should be layer norms.",
     ),
     Slip(
         "x added twice",
@@ -166,8 +166,8 @@ SLIPS = (
              "x = x + feed_forward(x, self.up.weight, self.down.weight)\n"
              f"        return {SECOND}"),
         ),
-        "This is a post-norm block: the norm is taken of the sum. Here the norm stands in front of "
-        "each part, on the branch.",
+        "This is a post-norm block: the norm is taken of the sum. The norm should stand in front "
+        "of each part, on the branch.",
     ),
     Slip(
         "the norms removed",
@@ -188,8 +188,8 @@ SLIPS = (
             ("self.scale[0], self.shift[0]", "self.scale[-1], self.shift[-1]"),
             ("self.scale[1], self.shift[1]", "self.scale[0], self.shift[0]"),
         ),
-        "The two norms are exchanged: row 0 of scale and shift belongs to attention, row 1 to the "
-        "feed-forward network.",
+        "The two norms are exchanged. Row 0 of scale and shift should go to attention, row 1 to "
+        "the feed-forward network.",
     ),
     Slip(
         "attention's part is lost",
@@ -207,7 +207,8 @@ SLIPS = (
         "a norm at the end",
         (f"return x + {CALM}self.up.weight, self.down.weight)",
          f"x = x + {CALM}self.up.weight, self.down.weight)\n        return {SECOND}"),
-        "What leaves the block is normed once more. A pre-norm block ends with the plain sum.",
+        "What leaves the block is normed once more. A pre-norm block should end with the plain "
+        "sum.",
     ),
 )  # fmt: skip
 

@@ -55,8 +55,8 @@ SLIPS = (
     Slip(
         "no root",
         (ROOT, "(2 * layers) ** -1.0"),
-        "The factor is 1/(2L). What is added is independent at the start, so variances add, and "
-        "the numbers need the root: 1/√(2L).",
+        "The factor is 1/(2L). What is added is nearly independent at the start, so variances "
+        "add, and the numbers need the root: 1/√(2L).",
     ),
     Slip(
         "all six",
@@ -65,7 +65,8 @@ SLIPS = (
             "query * smaller, key * smaller, value * smaller, output * smaller, w_in * smaller, "
             "w_out * smaller",
         ),
-        "All six matrices are made smaller. Only those whose results are added to the stream are.",
+        "All six matrices are made smaller. Only those whose results are added to the stream "
+        "should be.",
     ),
     Slip(
         "attention only",
@@ -86,18 +87,18 @@ SLIPS = (
     Slip(
         "values too",
         ("value, output", "value * smaller, output"),
-        "value is made smaller as well, so what attention adds shrinks by 1/(2L) in all. One "
-        "matrix on each way is enough: the last.",
+        "value is made smaller as well, so what attention adds is multiplied by 1/(2L) in all. "
+        "One matrix on each way is enough: the last.",
     ),
     Slip(
         "larger",
         (ROOT, "(2 * layers) ** 0.5"),
-        "The matrices grow by √(2L). They should shrink by it.",
+        "output and w_out grow by √(2L). They should shrink by it.",
     ),
     Slip(
         "a fourth root",
         (ROOT, "(2 * layers) ** -0.25"),
-        "The factor is the fourth root of 1/(2L). It is the square root.",
+        "The factor is the fourth root of 1/(2L). It should be the square root.",
     ),
 )
 

@@ -74,7 +74,7 @@ SLIPS = (
     Slip(
         "the mean is subtracted",
         ("return x /", "return (x - x.mean(dim=-1, keepdim=True)) /"),
-        "A mean is subtracted. RMSNorm leaves the mean alone: it only divides.",
+        "A mean is subtracted. RMSNorm leaves the mean alone.",
     ),
     Slip(
         "the standard deviation",
@@ -105,8 +105,8 @@ SLIPS = (
     Slip(
         "a sum for the mean",
         (SQUARES, "x.square().sum(dim=-1, keepdim=True)"),
-        "Each token gets length 1: it is divided by the root of the sum of squares. RMSNorm takes "
-        "the mean, so that the numbers, and not their vector, have size 1.",
+        "Each token is divided by the root of the sum of its squares. Take their mean instead of "
+        "the sum.",
     ),
     Slip(
         "eps fixed",
@@ -116,14 +116,14 @@ SLIPS = (
     Slip(
         "over the tokens",
         (SQUARES, SQUARES.replace("-1", "-2")),
-        "The mean of squares runs over the tokens. Each token has its own: dim=-1.",
+        "The mean of squares runs over the tokens. Each token should have its own: dim=-1.",
     ),
-    Slip("no scale", (" * weight", ""), "weight is not used: it scales each of the C numbers."),
+    Slip("no scale", (" * weight", ""), "weight is not used. Scale each of the C numbers by it."),
     Slip(
         "one plus the weight",
         (" * weight", " * (1 + weight)"),
         "The result is scaled by 1 + weight. Some models store their scale so (Gemma), but here "
-        "weight is the scale itself.",
+        "weight should be the scale itself.",
     ),
 )
 

@@ -127,31 +127,31 @@ SLIPS = (
         "the residual branches off after the norm",
         ((FIRST, "x = calm + self.attend(calm, mask)"),
          (SECOND, "(calm := self.norm(1, x)) + self.feed(calm)")),
-        "In the order pre, what is added to is the stream after its norm. The norm stands on the "
-        "branch only: x + attend(norm(x)), with the plain x in front.",
+        "In the order pre, what is added to is the stream after its norm. The norm should stand "
+        "on the branch only: x + attend(norm(x)), with the plain x in front.",
     ),
     Slip(
         "post norms the branch",
         POST,
-        "In the order post only what is added is normed. The norm is taken of the sum: "
-        "norm(x + attend(x)).",
+        "In the order post only what is added is normed. Take the norm of the sum: norm(x + "
+        "attend(x)).",
     ),
     Slip(
         "post is pre",
         ('self.order == "post"', "False"),
-        "The order post comes out as pre. There, the norm stands after each sum.",
+        "The order post comes out as pre. There, a norm should stand after each sum.",
     ),
     Slip(
         "parallel feeds the stream itself",
         ("self.feed(calm)", "self.feed(x)"),
-        "In the order parallel the feed-forward network reads x. It reads the same norm of x that "
-        "attention does.",
+        "In the order parallel the feed-forward network reads x. It should read the same norm of "
+        "x that attention does.",
     ),
     Slip(
         "the feed-forward network reads the stream itself",
         ("self.feed(self.norm(1, x))", "self.feed(x)"),
-        "In the order pre the feed-forward network reads x without a norm. It has its own, the "
-        "second.",
+        "In the order pre the feed-forward network reads x without a norm. It should read the "
+        "second norm of it.",
     ),
     Slip(
         "attention's part is lost",
@@ -162,26 +162,26 @@ SLIPS = (
     Slip(
         "pre is post",
         ('self.order == "post"', 'self.order != "parallel"'),
-        "The order pre comes out as post. There, the norm stands on the branch, in front of each "
-        "part, and the sum is not normed.",
+        "The order pre comes out as post. There, a norm should stand on the branch, in front of "
+        "each part, and the sum should not be normed.",
     ),
     Slip(
         "post without its last norm",
         ("self.norm(1, x + self.feed(x))", "x + self.feed(x)"),
-        "In the order post the second sum is not normed. Each of the two sums is.",
+        "In the order post the second sum is not normed. Each of the two sums should be.",
     ),
     Slip(
         "parallel as a chain",
         ("x + self.attend(calm, mask) + self.feed(calm)",
          "(y := x + self.attend(calm, mask)) + self.feed(self.norm(0, y))"),
-        "In the order parallel the feed-forward network reads what attention has added to. Both "
-        "read the same norm of the x that came in.",
+        "In the order parallel the feed-forward network reads norm 0 of what attention has added "
+        "to. Both should read the same norm of the x that came in.",
     ),
     Slip(
         "norm 0 twice",
         ("self.feed(self.norm(1, x))", "self.feed(self.norm(0, x))"),
-        "In the order pre, norm 0 is used for both parts. It belongs to attention; the "
-        "feed-forward network has its own, norm(1, …).",
+        "In the order pre, norm 0 is used for both parts. The feed-forward network should read "
+        "norm(1, …).",
     ),
 )  # fmt: skip
 

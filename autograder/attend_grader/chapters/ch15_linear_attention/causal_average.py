@@ -103,19 +103,19 @@ SLIPS = (
         "a token's own key is not counted",
         ((RUNNING, f"({RUNNING} - k)"),
          ("return weighted / total", "return weighted / np.where(total == 0, 1.0, total)")),
-        "The divisor leaves out a token's own key. The sum above includes it, so the first token "
-        "has a total weight, too.",
+        "The divisor leaves out a token's own key. Count it, as the sum above does, so that the "
+        "first token has a total weight, too.",
     ),
     Slip(
         "own key not counted: the first divisor is 0",
         (RUNNING, f"({RUNNING} - k)"),
-        "The divisor leaves out a token's own key, so the first token divides by 0. The sum above "
-        "includes a token's own key.",
+        "The divisor leaves out a token's own key, so the first token divides by 0. Count it, as "
+        "the sum above does.",
     ),
     Slip(
         "summed along the width",
         (RUNNING, "np.cumsum(k, axis=-1)"),
-        "The running sum runs along the width of the keys. It runs along the tokens: axis=-2.",
+        "The running sum runs along the width of the keys. Let it run along the tokens: axis=-2.",
     ),
     Slip(
         "summed along the first axis",
@@ -126,7 +126,8 @@ SLIPS = (
     Slip(
         "sum over the future",
         (RUNNING, "np.cumsum(k[..., ::-1, :], axis=-2)[..., ::-1, :]"),
-        "The divisor counts a token's own key and all later ones. It is the past that counts.",
+        "The divisor counts a token's own key and all later ones. Count its own and all earlier "
+        "ones.",
     ),
     Slip(
         "divisor kept away from 0",

@@ -124,15 +124,15 @@ SLIPS = (
         "alone: inside a chunk do all tokens at once, with a small masked matrix.",
     ),
     Slip(
-        "the memory is lost between chunks",
+        "the memory is never read",
         ("asked @ state + inside", "inside"),
-        "Each chunk sees only itself: what earlier chunks wrote is not read. Add q times the "
-        "memory from before the chunk.",
+        "Each chunk sees only itself: neither what earlier chunks wrote nor a memory that was "
+        "given is read. Add q times the memory from before the chunk.",
     ),
     Slip(
         "only the memory is read",
         ("asked @ state + inside", "asked @ state"),
-        "Each chunk sees only the chunks before it. Add what the chunk says about itself: "
+        "Each chunk sees only the memory from before it. Add what the chunk says about itself: "
         "tril(q kᵀ) v.",
     ),
     Slip(
@@ -143,19 +143,18 @@ SLIPS = (
     Slip(
         "a token does not see itself",
         ("np.tril(asked @ turned)", "np.tril(asked @ turned, -1)"),
-        "A token does not see its own value: the diagonal belongs to the past here. "
-        "np.tril keeps it.",
+        "A token does not see its own value. Keep the diagonal of q kᵀ, as np.tril(x) does.",
     ),
     Slip(
         "the memory is updated first",
         (READ + ADD, ADD + READ),
-        "The chunk is written into the memory before it is read, so it counts twice, and later "
-        "tokens leak. Read first, then add the chunk.",
+        "The chunk is in the memory already when that is read: a token and its past in the chunk "
+        "count twice, and later tokens of the chunk leak. Read first, then add the chunk.",
     ),
     Slip(
         "only the last chunk is remembered",
         ("state = state + turned @ values", "state = turned @ values"),
-        "The memory holds the last chunk only. Every chunk adds to it.",
+        "The memory holds the last chunk only. Add every chunk to it.",
     ),
     Slip(
         "a memory that was given is not used",
@@ -165,9 +164,9 @@ SLIPS = (
     Slip(
         "changes the memory it was given",
         ("state = state + turned", "state += turned"),
-        "The memory that was given is changed in place: `+=` writes into the caller's "
-        "array, also behind np.asarray, which copies nothing that is an array of floats already. "
-        "Make a new one: state = state + ….",
+        "The memory that was given is changed in place. `+=` does so, also behind np.asarray, "
+        "which copies nothing that is an array of floats already. Make a new one: state = state + "
+        "….",
     ),
 )
 

@@ -106,13 +106,13 @@ SLIPS = (
     Slip(
         "beta on the value only",
         (f"beta * k[..., :, None] * {SAID}[", "k[..., :, None] * (beta * v - said)["),
-        "Only the value is multiplied by beta; what was there is taken out in full. beta stands "
-        "before the whole difference.",
+        "Only the value is multiplied by beta; what the memory says is subtracted in full. "
+        "Multiply the whole difference by beta.",
     ),
     Slip(
         "beta on the old value only",
         (f"beta * k[..., :, None] * {SAID}[", "k[..., :, None] * (v - beta * said)["),
-        "Only what was there is multiplied by beta. beta stands before the whole difference.",
+        "Only what was there is multiplied by beta. Multiply the whole difference by it.",
     ),
     Slip(
         "beta ignored",
@@ -120,10 +120,11 @@ SLIPS = (
         "The step is always a full one: multiply what is written by beta.",
     ),
     Slip(
-        "np.outer",
+        "one pair only",
         (WHOLE, "return state + beta * np.outer(k, v - said)"),
-        "Right for one pair only: np.outer makes one long vector of each argument, leading axes "
-        "included. The outer products of all pairs: a[..., :, None] * b[..., None, :].",
+        "Right for one pair only; with more it raises, or is wrong. (np.outer, for one, makes one "
+        "long vector of each argument, leading axes included.) Write the outer products of all "
+        "pairs: a[..., :, None] * b[..., None, :].",
     ),
     Slip(
         "beta without its fraction",
@@ -139,7 +140,7 @@ SLIPS = (
     Slip(
         "wrong sign",
         (SAID, "(said - v)"),
-        "The memory moves away from the value: the difference is v − Sᵀk.",
+        "The memory moves away from the value. Write the difference v − Sᵀk.",
     ),
     Slip(
         "divided by ‖k‖²",

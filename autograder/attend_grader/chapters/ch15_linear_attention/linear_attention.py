@@ -131,13 +131,14 @@ SLIPS = (
     Slip(
         "normalised over the queries",
         over_queries,
-        "Your weights sum to 1 over the queries. Each query's weights sum to 1 over the keys.",
+        "Your weights sum to 1 over the queries. Each query's weights should sum to 1 over the "
+        "keys.",
     ),
     Slip(
         "softmax",
         with_softmax,
-        "These are the weights of a softmax of q · k. Here the weights are the products q · k "
-        "themselves, divided by their sum.",
+        "The weights are those of a softmax of q · k. Take the products q · k themselves, divided "
+        "by their sum.",
     ),
     Slip(
         "divisor kept away from 0",
@@ -147,9 +148,10 @@ SLIPS = (
     Slip(
         "two axes only",
         ("(q @ total)", "(q @ k.sum(axis=-2))[..., None]"),
-        "Right without leading axes only; with them it raises. Count axes from the end: `k.T` "
-        "turns all axes round (np.swapaxes turns the last two), axis=0 is the first of all, and "
-        "`q @ z` takes a sum z of shape (…, D) for a matrix: make it a column, z[..., None].",
+        "Right without leading axes only; with them it raises, or is wrong. Count axes from the "
+        "end: `k.T` turns all axes round (np.swapaxes turns the last two), axis=0 is the first of "
+        "all, and `q @ z` takes a sum z of shape (…, D) for a matrix: make it a column, z[..., "
+        "None].",
     ),
 )
 

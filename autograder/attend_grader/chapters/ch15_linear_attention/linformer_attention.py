@@ -112,12 +112,14 @@ SLIPS = (
     Slip(
         "keys' projection for the values too",
         ("project_v @ v", "project_k @ v"),
-        "The values are mixed with the projection of the keys. Each has its own.",
+        "The values are mixed with the projection of the keys. Mix them with their own, "
+        "project_v.",
     ),
     Slip(
         "values' projection for the keys too",
         ("project_k @ k", "project_v @ k"),
-        "The keys are mixed with the projection of the values. Each has its own.",
+        "The keys are mixed with the projection of the values. Mix them with their own, "
+        "project_k.",
     ),
     Slip(
         "projections exchanged",
@@ -157,7 +159,8 @@ SLIPS = (
     Slip(
         "softmax over the queries",
         over_queries,
-        "Your weights sum to 1 over the queries. Each query's weights sum to 1 over the mixtures.",
+        "Your weights sum to 1 over the queries. Each query's weights should sum to 1 over the "
+        "mixtures.",
     ),
     Slip(
         "projected after the softmax",
@@ -168,9 +171,9 @@ SLIPS = (
     Slip(
         "did not subtract each row's maximum",
         without_maximum,
-        "e to a large number overflows, and e to numbers far below 0 is 0 for all keys of a row. "
-        "Subtract from each row its own largest score first (not one for the whole table), or use "
-        "scaled_dot_product_attention of chapter 03, which does.",
+        "e to a large number overflows, and e to numbers far below 0 may be 0 for all mixtures of "
+        "a row. Subtract from each row its own largest score first (not one for the whole table), "
+        "or use scaled_dot_product_attention of chapter 03, which does.",
     ),
     Slip(
         "weights returned",

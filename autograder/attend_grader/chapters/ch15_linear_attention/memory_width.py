@@ -109,13 +109,14 @@ SLIPS = (
     Slip(
         "rounded down",
         ("math.ceil((pairs - 1) / error)", "int((pairs - 1) / error)"),
-        "Your width is rounded down, so the error is a little larger than allowed. Round up.",
+        "Your width is rounded down, so the error may be larger than allowed. Round up.",
     ),
     Slip(
         "one too many where the quotient is whole",
         ("math.ceil((pairs - 1) / error)", "int((pairs - 1) / error) + 1"),
-        "Your width is one too large where (n − 1) / error is whole: rounding down and adding 1 "
-        "makes 17 of 16.5, and of 16 as well. math.ceil leaves 16 as it is.",
+        "Your width is one too large where (n − 1) / error is whole and above 0, as if 1 were "
+        "added after rounding down: that makes 17 of 16.5, and of 16 as well. math.ceil leaves 16 "
+        "as it is.",
     ),
     Slip(
         "rounded to the nearest",

@@ -123,14 +123,14 @@ SLIPS = (
     Slip(
         "only the queries are scaled",
         (("q / root", "q / root**2"), ("k / root", "k")),
-        "All of the scale went into the queries. The mean is still right, but long keys make the "
-        "features noisy: divide both by the fourth root of D.",
+        "All of the scale went into the queries. The scores that are imitated are right, but long "
+        "keys make the features noisy: divide both by the fourth root of D.",
     ),
     Slip(
         "only the keys are scaled",
         (("k / root", "k / root**2"), ("q / root", "q")),
-        "All of the scale went into the keys. The mean is still right, but long queries make the "
-        "features noisy: divide both by the fourth root of D.",
+        "All of the scale went into the keys. The scores that are imitated are right, but long "
+        "queries make the features noisy: divide both by the fourth root of D.",
     ),
     Slip(
         "the fourth root is rounded",
@@ -141,14 +141,14 @@ SLIPS = (
     Slip(
         "norm of the keys left out",
         ("positive_random_features(k / root, projection)", "np.exp(k / root @ projection.T)"),
-        "The features of the keys lack e^(−‖k‖²/2), so long keys weigh too much. Map keys as you "
-        "map queries.",
+        "The features of a key lack e^(−‖x‖²/2), where x is the scaled key, so long keys weigh "
+        "too much. Map queries and keys with positive_random_features.",
     ),
     Slip(
         "other directions for the keys",
         ("(k / root, projection)", "(k / root, projection[::-1])"),
         "Queries and keys are mapped with the directions in different order. Feature i of both "
-        "belongs to the same direction w_i.",
+        "should belong to the same direction w_i.",
     ),
     Slip(
         "elu + 1 of the dot products",
@@ -172,13 +172,14 @@ SLIPS = (
     Slip(
         "√M in the place of √D",
         ("q.shape[-1] ** 0.25", "len(projection) ** 0.25"),
-        "Queries and keys are scaled by the number of features M. It is their width D that counts.",
+        "Queries and keys are divided by the fourth root of M, the number of features. Take that "
+        "of their width D.",
     ),
     Slip(
         "scaled by the width of the values",
         ("q.shape[-1] ** 0.25", "v.shape[-1] ** 0.25"),
-        "Queries and keys are scaled by the width of the values. It is their own width D that "
-        "counts.",
+        "Queries and keys are divided by the fourth root of D_v, the width of the values. Take "
+        "that of their own width D.",
     ),
     Slip(
         "not divided by the total weight",
@@ -188,13 +189,14 @@ SLIPS = (
     Slip(
         "exact attention",
         exact,
-        "This is exact softmax attention. It makes T × S scores; here the features take their "
-        "place.",
+        "This is exact softmax attention, which computes T × S scores. Let the features take "
+        "their place.",
     ),
     Slip(
         "makes all the weights",
         table,
-        "Values are right, but a table of T × S weights is made. Your linear_attention needs none.",
+        "Values are right, but a table of T × S weights is made. Multiply features of keys with "
+        "values first, as linear_attention should.",
     ),
 )  # fmt: skip
 

@@ -83,7 +83,7 @@ SLIPS = (
     Slip(
         "forgot the half",
         ("keepdims=True) / 2", "keepdims=True)"),
-        "‖x‖² is subtracted whole. It is half of it: E e^(w · x) = e^(‖x‖²/2).",
+        "‖x‖² is subtracted whole. Subtract half of it: E e^(w · x) = e^(‖x‖²/2).",
     ),
     Slip(
         "norm not squared",
@@ -94,7 +94,7 @@ SLIPS = (
     Slip(
         "added in the place of subtracted",
         ("projection.T - half_square", "projection.T + half_square"),
-        "‖x‖²/2 is added. It is subtracted: it makes up for the mean of e^(w · x).",
+        "‖x‖²/2 is added. Subtract it, to make up for the mean of e^(w · x).",
     ),
     Slip(
         "forgot 1/√M",
@@ -104,23 +104,24 @@ SLIPS = (
     Slip(
         "divided by M",
         (" / len(projection) ** 0.5", " / len(projection)"),
-        "The features are divided by M. Two of them are multiplied, so each takes √M.",
+        "The features are divided by M. Two of them are multiplied, so divide each by √M.",
     ),
     Slip(
         "divided by √D",
         ("len(projection) ** 0.5", "x.shape[-1] ** 0.5"),
-        "The features are divided by √D. The mean runs over M features: √M.",
+        "The features are divided by √D. The mean runs over M features: divide by √M.",
     ),
     Slip(
         "two exponentials",
         (EXPONENT, "(np.exp(x @ projection.T) * np.exp(-half_square))"),
-        "For long vectors e^(w · x) is infinite, as e^(‖x‖²/2) is, and e^(−‖x‖²/2) is 0. The two "
-        "put together are not a number. Subtract first, one exponential after.",
+        "For long vectors e^(w · x) may be infinite where e^(−‖x‖²/2) is 0 (and e^(‖x‖²/2) "
+        "infinite), and the two put together are not a number. Subtract first, one exponential "
+        "after.",
     ),
     Slip(
         "one norm for all vectors",
         ("(x**2).sum(axis=-1, keepdims=True)", "(x**2).sum()"),
-        "The squares of all vectors are summed. Every vector subtracts half of its own ‖x‖².",
+        "The squares of all vectors are summed. Subtract for every vector half of its own ‖x‖².",
     ),
     Slip(
         "each vector's largest exponent is taken off",

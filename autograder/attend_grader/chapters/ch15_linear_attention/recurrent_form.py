@@ -129,9 +129,9 @@ SLIPS = (
     Slip(
         "changes the memory it was given",
         ("state = state + k[..., t, :, None]", "state += k[..., t, :, None]"),
-        "The memory that was given is changed in place: `+=` writes into the caller's "
-        "array, also behind np.asarray, which copies nothing that is an array of floats already. "
-        "Make a new one: state = state + ….",
+        "The memory that was given is changed in place. `+=` does so, also behind np.asarray, "
+        "which copies nothing that is an array of floats already. Make a new one: state = state + "
+        "….",
     ),
     Slip(
         "normalised",
@@ -141,31 +141,32 @@ SLIPS = (
     Slip(
         "every token sees the whole text",
         ("@ state)[..., 0, :]", "@ (np.swapaxes(k, -1, -2) @ v))[..., 0, :]"),
-        "Every token reads what later tokens write. Read after each write, not after the last.",
+        "Every token reads what the whole text writes, later tokens too, and no memory that was "
+        "given. Read the memory after each write, not after the last.",
     ),
     Slip(
         "reads with the key",
         ("(q[..., t, None, :] @", "(k[..., t, None, :] @"),
-        "The memory is read with the key. A token writes with k and reads with q.",
+        "The memory is read with the key. Write with k and read with q.",
     ),
     Slip(
         "writes with the query",
         ("k[..., t, :, None] * v", "q[..., t, :, None] * v"),
-        "The memory is written with the query. A token writes with k and reads with q.",
+        "The memory is written with the query. Write with k and read with q.",
     ),
     Slip(
         "outputs put together along axis 0",
         ("np.stack(outputs, axis=-2)", "np.stack(outputs)"),
-        "With leading axes, axis 0 is one of them, and the outputs are put together along it. "
-        "Count from the end: axis=-2.",
+        "With leading axes, the outputs are put together in front of them, along axis 0. Count "
+        "from the end: axis=-2.",
     ),
     Slip(
         "every axis of length 1 taken out",
         ("outputs.append((q[..., t, None, :] @ state)[..., 0, :])",
          "outputs.append((q[..., t, None, :] @ state).squeeze())"),
-        "Where a leading axis or the values' width is 1, squeeze() takes that one out too: it "
-        "takes every axis of length 1. Take out the one that you put in: "
-        "x[..., 0, :], or squeeze(axis=-2).",
+        "Where a leading axis or the values' width is 1, that one is taken out too, as squeeze() "
+        "does, which takes every axis of length 1. Take out only the one that you put in: x[..., "
+        "0, :], or squeeze(axis=-2).",
     ),
 )  # fmt: skip
 

@@ -60,8 +60,8 @@ TINY = 2.0**-50
 
 ADDED = (
     "The divisor is kept away from 0, by a small number that is added or by a floor. Features may "
-    "be of any size above 0, so a total weight may be smaller than that number, and then the mean "
-    "is wrong. Divide by the total alone, which is above 0."
+    "be tiny, so a total weight may be smaller than that number, and then the mean is wrong. "
+    "Divide by the total alone, which is above 0."
 )
 
 WHOLE = {"q": whole_features, "k": whole_features}

@@ -158,8 +158,8 @@ def _last_only(names: str) -> Slip:
     return Slip(
         f"{names} {keeps} the last tile only",
         tuple((f"{g}[..., {place}, :] += ", f"{g}[..., {place}, :] = ") for g in grads),
-        f"{names} {holds} what the last tile of {other} gave. Every tile of {other} adds to {it}: "
-        "+=.",
+        f"{names} {holds} what the last tile of {other} gave. Let every tile of {other} add to "
+        f"{it}: +=.",
     )
 
 
@@ -172,13 +172,13 @@ SLIPS = (
     Slip(
         "forgot delta",
         ("(grad_weights - delta[..., rows, :])", "grad_weights"),
-        "grad_q and grad_k lack delta: dZ = P ∘ (dP − delta), where delta = rowsum(dO ∘ O).",
+        "grad_q and grad_k lack delta = rowsum(dO ∘ O): subtract it from dP.",
     ),
     Slip(
         "delta from one tile only",
         ("delta[..., rows, :]) /", "(weights * grad_weights).sum(axis=-1, keepdims=True)) /"),
-        "rowsum(P ∘ dP) runs over the keys of one tile only. rowsum(dO ∘ O) is the same sum over "
-        "all keys, and needs none of them.",
+        "delta is summed over the keys of one tile only, as rowsum(P ∘ dP) of a tile is. "
+        "rowsum(dO ∘ O) is that sum over all keys, and needs none of them.",
     ),
     *(_last_only(names) for names in ("grad_q", "grad_k", "grad_v", "grad_k and grad_v")),
     Slip(
@@ -187,7 +187,7 @@ SLIPS = (
          "np.exp(scores - scores.max(axis=-1, keepdims=True))\n"
          "            weights = weights / weights.sum(axis=-1, keepdims=True)"),
         "The weights of each tile sum to 1 by themselves, as if there were no other keys. The LSE "
-        "counts all keys: a weight is e^(score − LSE), with no sum of its own.",
+        "counts all keys: a weight should be e^(score − LSE), with no sum of its own.",
     ),
 )  # fmt: skip
 

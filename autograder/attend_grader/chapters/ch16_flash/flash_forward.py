@@ -152,20 +152,21 @@ SLIPS = (
         "LSE without the maximum",
         ("running_max + np.log(running_sum)", "np.log(running_sum)"),
         "The LSE is the logarithm of the running sum only. That sum is measured from the running "
-        "maximum: LSE = running_max + ln running_sum.",
+        "maximum: add it.",
     ),
     Slip(
         "mean of the tiles' own outputs",
         mean_of_tiles,
         "Each tile of keys has a softmax of its own, and the output is the plain mean of what the "
-        "tiles give. All keys share one softmax: carry maximum, sum and accumulator from tile to "
-        "tile, and divide once, after the last.",
+        "tiles give. All keys should share one softmax: carry maximum, sum and accumulator from "
+        "tile to tile, and divide once, after the last.",
     ),
     Slip(
         "last keys left out",
         ("for columns in tiles(k.shape[-2], tile_k):",
          "for columns in tiles(k.shape[-2] - k.shape[-2] % min(tile_k, k.shape[-2]), tile_k):"),
-        "Where S is no multiple of tile_k, the last keys are left out. A shorter tile counts, too.",
+        "Where S is above tile_k and no multiple of it, the last keys are left out. Take the "
+        "shorter last tile, too.",
     ),
     Slip(
         "state carried over to the next queries",

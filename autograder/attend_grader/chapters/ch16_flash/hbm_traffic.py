@@ -91,14 +91,15 @@ def draws(rng: np.random.Generator) -> list[Call]:
 
 SLIPS = (
     Slip(
-        "keys without values",
+        "only one of K and V counted",
         ("2 * keys_read * width", "keys_read * width"),
-        "K is counted, V is not. Both are read, tile by tile.",
+        "Only one of K and V is counted. Count both, tile by tile.",
     ),
     Slip(
         "keys and values read once",
         ("(needed * lengths).sum()", "lengths.sum()"),
-        "K and V are counted once. They do not stay on the chip: each tile of Q reads them again.",
+        "K and V are counted once. They do not stay on the chip: for each tile of Q, count those "
+        "tiles of them that it needs.",
     ),
     Slip(
         "every tile of keys is full",
@@ -106,42 +107,43 @@ SLIPS = (
         "The last tile of keys is counted as full. It is shorter if tile_k does not divide keys.",
     ),
     Slip(
-        "queries read again for every tile of keys",
+        "Q or output again for every needed tile of keys",
         ("queries * width + 2 * keys_read",
          "sum(n * (t.stop - t.start) for n, t in zip(needed.sum(axis=1).tolist(), "
          "tiles(queries, tile_q), strict=True)) * width + 2 * keys_read"),
         "Q or the output is counted once for each needed pair of tiles. Both stay on the chip "
-        "while the keys pass by: each tile of queries is read once, and written once.",
+        "while the keys pass by: count each tile of either once.",
     ),
     Slip(
         "LSE not counted",
         ("queries * width + queries ", "queries * width "),
-        "The LSE is missing: one number for each query is written too.",
+        "The LSE is missing: count one number for each query, too.",
     ),
     Slip(
-        "queries read again for hidden tiles, too",
+        "Q or output again for every tile of keys",
         ("queries * width + 2 * keys_read", "needed.shape[1] * queries * width + 2 * keys_read"),
         "Q or the output is counted once for every tile of keys, hidden ones too. Both stay on "
-        "the chip while the keys pass by: each tile of queries is read once, and written once.",
+        "the chip while the keys pass by: count each tile of either once.",
     ),
     Slip(
-        "queries that see no key are not read",
+        "tiles of queries that see no key not counted",
         ("queries * width + 2 * keys_read",
          "sum(t.stop - t.start for t, n in zip(tiles(queries, tile_q), needed, strict=True) "
          "if n.any()) * width + 2 * keys_read"),
-        "A tile of Q that sees no key is not counted. Each tile of Q is read once, whatever it "
-        "sees; tiles_needed says only which tiles of K and V are read for it.",
+        "A tile of Q, or of the output, is not counted where it sees no key. Count each tile "
+        "once, read and written, whatever it sees; tiles_needed says only which tiles of K and V "
+        "are read for it.",
     ),
     Slip(
         "the standard way's count",
         ("(read + written)", "(2 * (queries + keys) * width + 4 * queries * keys)"),
         "These are the bytes of the standard way, which writes all scores and weights and reads "
-        "them again. Here they never leave the chip: count the tiles that flash_forward reads.",
+        "them again. In flash_forward they never leave the chip: count what it reads and writes.",
     ),
     Slip(
         "mask ignored",
         ("tile_k, causal, window)", "tile_k)"),
-        "Tiles that the mask hides altogether are counted. They are not read: ask tiles_needed.",
+        "Tiles that the mask hides altogether are counted. Leave them out: ask tiles_needed.",
     ),
 )  # fmt: skip
 

@@ -133,33 +133,34 @@ SLIPS = (
     Slip(
         "one maximum for all queries",
         one_maximum,
-        "One maximum is taken out of all LSEs. Measured from it, a query whose LSEs are some 750 "
-        "smaller has a sum of 0, and the LSE −∞. Take each query's own larger LSE, np.maximum.",
+        "One maximum is taken out of all LSEs. Measured from it, a query whose LSEs are 750 or "
+        "more smaller has a sum of 0, and the LSE −∞. Take each query's own larger LSE, "
+        "np.maximum.",
     ),
     Slip(
         "plain mean of the outputs",
         ((SHARE, "0.5"), (OTHER, "0.5")),
-        "Each output gets the weight ½. A set with larger exponentials deserves more: its share "
-        "is e^(its LSE − the merged LSE).",
+        "Each output gets the weight ½. A set with a larger sum of exponentials deserves more: "
+        "its share should be e^(its LSE − the merged LSE).",
     ),
     Slip(
         "outputs weighted by the LSEs",
         ((SHARE, "(lse / (lse + other_lse))[..., None]"),
          (OTHER, "(other_lse / (lse + other_lse))[..., None]")),
-        "Each output is weighted by its LSE. An LSE is the logarithm of a sum, and may be below 0: "
-        "the share is e^(its LSE − the merged LSE).",
+        "Each output is weighted by its LSE. An LSE is the logarithm of a sum, and may be below "
+        "0: the share should be e^(its LSE − the merged LSE).",
     ),
     Slip(
         "larger LSE instead of the merged one",
         (LSE, "np.maximum(lse, other_lse)"),
-        "The LSE that comes back is the larger of the two, so shares sum to more than 1. The "
-        "exponentials of both sets add up: ln(e^LSE + e^other).",
+        "The LSE that comes back is the larger of the two, so the shares may sum to more than 1. "
+        "Add the exponentials of both sets: ln(e^LSE + e^other).",
     ),
     Slip(
         "overflow of the exponentials",
         (LSE, "np.log(np.exp(lse) + np.exp(other_lse))"),
-        "An LSE of some hundreds overflows in exp, and one far below 0 becomes ln 0. Take the "
-        "larger LSE out first, or use np.logaddexp.",
+        "An LSE of 710 or more overflows in exp (in float32, of 89), and where both are far below "
+        "0 the sum is 0, and its logarithm −∞. Take the larger LSE out first, or use np.logaddexp.",
     ),
     Slip(
         "NaN where both sets are empty",
@@ -170,14 +171,14 @@ SLIPS = (
     Slip(
         "shares without an axis for the width",
         ((SHARE, "np.exp(lse - subtracted)"), (OTHER, "np.exp(other_lse - subtracted)")),
-        "A share of shape (..., T) lines up with the width of the outputs, which goes unnoticed "
-        "where T = D_v. Give it one more axis: share[..., None].",
+        "A share of shape (..., T) lines up with the width of the outputs; without leading axes "
+        "no error says so where T = D_v. Give it one more axis: share[..., None].",
     ),
     Slip(
         "one empty row taken for an empty set",
         empty_rows,
         "Where a set is empty for some of the queries only, the other set comes back for all of "
-        "them. Each query has its own LSE: the shares tell them apart row by row.",
+        "them. Each query has its own LSE: let the shares tell them apart row by row.",
     ),
 )  # fmt: skip
 

@@ -138,7 +138,7 @@ SLIPS = (
          ("correction[..., None] * accumulator + exponentials @ values",
           "correction[..., None] * (accumulator + exponentials @ values)")),
         "The new terms are multiplied by the correction too. They are measured from the new "
-        "maximum already: only the old sum and the old accumulator are corrected.",
+        "maximum already: correct only the old sum and the old accumulator.",
     ),
     Slip(
         "correction upside down",

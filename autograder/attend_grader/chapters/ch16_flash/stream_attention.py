@@ -131,8 +131,8 @@ SLIPS = (
     Slip(
         "as it was given: weighted is not rescaled",
         (WEIGHTED, "weighted + exponentials @ v[part]"),
-        "This is how the function was given. Look at each line that adds to something old, and "
-        "ask which maximum the old number was measured from.",
+        "It does what the function did as it was given. Look at each line that adds to something "
+        "old, and ask which maximum the old number was measured from.",
     ),
     Slip(
         "neither sum is rescaled",
@@ -143,8 +143,8 @@ SLIPS = (
     Slip(
         "rescales the new terms too",
         (WEIGHTED, "shrink * (weighted + exponentials @ v[part])"),
-        "The new terms are rescaled too, and they are measured from the new largest score already. "
-        "Only the old weighted sum is multiplied.",
+        "The new terms are rescaled too, and they are measured from the new largest score "
+        "already. Multiply only the old weighted sum.",
     ),
     Slip(
         "rescaled the wrong way",
@@ -154,12 +154,14 @@ SLIPS = (
     Slip(
         "LSE without the largest score",
         ("float(largest + np.log(total))", "float(np.log(total))"),
-        "The LSE lacks the largest score: total is measured from it, so LSE = largest + ln total.",
+        "The LSE lacks the largest score. total is measured from it, so add it: largest + ln "
+        "total.",
     ),
     Slip(
         "last keys left out",
         ("tiles(len(k), tile_k):", "tiles(len(k) - len(k) % min(tile_k, len(k)), tile_k):"),
-        "Where S is no multiple of tile_k, the last keys are left out. A shorter tile counts, too.",
+        "Where S is above tile_k and no multiple of it, the last keys are left out. Take the "
+        "shorter last tile, too.",
     ),
 )
 

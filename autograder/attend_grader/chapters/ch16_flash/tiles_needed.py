@@ -125,8 +125,8 @@ SLIPS = (
     Slip(
         "first query decides",
         (AHEAD, "column.start > first:"),
-        "The first query of a tile decides, but its last one sees furthest. Compare the last "
-        "query's place with the first key.",
+        "Under `causal` the first query of a tile decides, but its last one sees furthest. "
+        "Compare the last query's place with the first key.",
     ),
     Slip(
         "last key decides",
@@ -143,24 +143,27 @@ SLIPS = (
     Slip(
         "queries counted from the first key",
         (PLACES, "row.start, row.stop - 1"),
-        "Right where T = S only. The last query stands at the last key: p = t + keys − queries.",
+        "Query t comes out as if it stood at t; with `causal` or a window that is sure to be "
+        "right where T = S only. The last query stands at the last key: place t at p = t + keys − "
+        "queries.",
     ),
     Slip(
         "window looks back only",
         (BEYOND, AHEAD.removesuffix(":")),
         "With a window all keys after a query are treated as hidden. Without `causal` the window "
-        "reaches forward as far as back: |s − p| ≤ window.",
+        "should reach forward as far as back: |s − p| ≤ window.",
     ),
     Slip(
         "window one too narrow",
         ((BEHIND, "column.stop - 1 <= first - window"), (BEYOND, "column.start >= last + window")),
-        "The window's edge is left out. A key `window` places away is visible: |s − p| ≤ window.",
+        "The window's edge is left out. A key `window` places away should be visible: |s − p| ≤ "
+        "window.",
     ),
     Slip(
         "window in whole tiles",
         ((BEHIND, "j < i - -(-window // tile_k)"), (BEYOND, "j > i + -(-window // tile_k)")),
-        "With a window tiles are counted, not places: j is compared with i. Compare the places of "
-        "a tile's first and last key with those of its first and last query.",
+        "With a window tiles are counted, not places, as if j were compared with i. Compare the "
+        "places of a tile's first and last key with those of its first and last query.",
     ),
     Slip(
         "four corners",
@@ -171,8 +174,9 @@ SLIPS = (
     Slip(
         "queries before the first key put at place 0",
         (PLACES, "max(row.start + shift, 0), max(row.stop - 1 + shift, 0)"),
-        "With T > S the first queries stand before the first key, at p < 0. They are treated as if "
-        "they stood at place 0, so they see keys that are hidden from them. Let p be negative.",
+        "With T > S the first queries stand before the first key, at p < 0. They are treated as "
+        "if they stood at place 0, so they may see keys that are hidden from them. Let p be "
+        "negative.",
     ),
     Slip(
         "only tiles that are visible throughout",

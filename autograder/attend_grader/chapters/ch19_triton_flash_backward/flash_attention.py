@@ -155,8 +155,8 @@ SLIPS = (
     Slip(
         "gradients in another order",
         ("return dq, dk, dv", "return dq, dv, dk"),
-        "The gradients of keys and values are exchanged. backward returns one for each argument "
-        "of forward, in their order.",
+        "The gradients of keys and values are exchanged. backward should return one for each "
+        "argument of forward, in their order.",
     ),
     Slip(
         "the scale is left out on the way back",
@@ -164,8 +164,8 @@ SLIPS = (
           "dk, dv = grad_keys_values(q, k, v, d_out, lse, delta, causal)"),
          ("dq = grad_queries(q, k, v, d_out, lse, delta, causal, scale)",
           "dq = grad_queries(q, k, v, d_out, lse, delta, causal)")),
-        "With a scale of its own the gradients are wrong: the backward pass takes 1/√D. Pass "
-        "`scale` to both kernels.",
+        "With a scale other than 1/√D the gradient of q, at least, is wrong, as if made with "
+        "1/√D. Pass `scale` to both kernels.",
     ),
     Slip(
         "the mask is left out on the way back",
@@ -173,8 +173,8 @@ SLIPS = (
           "dk, dv = grad_keys_values(q, k, v, d_out, lse, delta, False, scale)"),
          ("dq = grad_queries(q, k, v, d_out, lse, delta, causal, scale)",
           "dq = grad_queries(q, k, v, d_out, lse, delta, False, scale)")),
-        "Causal gradients are wrong: weights of hidden pairs are made on the way back. Pass "
-        "`causal` to both kernels.",
+        "Where the causal mask hides keys, the gradient of q, at least, is wrong: their weights "
+        "are made on the way back. Pass `causal` to both kernels.",
     ),
     Slip(
         "the incoming gradient's strides",
@@ -191,13 +191,14 @@ SLIPS = (
     Slip(
         "delta from the gradient alone",
         ("flash_delta(out, d_out)", "flash_delta(d_out, d_out)"),
-        "delta is made of the gradient twice. It is the sum of output times gradient: save the "
-        "output on the way forward.",
+        "delta is made of the gradient twice. It should be the sum of output times gradient: save "
+        "the output on the way forward.",
     ),
     Slip(
-        "the weights are taken for the gradients' constant",
+        "delta is 0 on the way back",
         ("delta = flash_delta(out, d_out)", "delta = 0 * flash_delta(out, d_out)"),
-        "delta is 0 in the backward pass: dQ and dK lack what comes through the softmax's sum.",
+        "Gradients are made as if delta were 0: dQ and dK lack what comes through the softmax's "
+        "sum.",
     ),
     Slip(
         "forward without causal and scale",
@@ -212,14 +213,14 @@ SLIPS = (
     Slip(
         "a scale of 0 taken for none",
         ("forward_heads(q, k, v, causal, scale)", "forward_heads(q, k, v, causal, scale or None)"),
-        "A scale of 0 counts as no scale here: `scale or …` takes 0 for None. Only None stands for "
+        "A scale of 0 counts as no scale here, as if by `scale or …`. Only None should stand for "
         "1/√D.",
     ),
     Slip(
-        "arguments with gaps",
+        "arguments with other strides",
         ("q, k, v = q.contiguous(), k.contiguous(), v.contiguous()", "q, k, v = q, k, v"),
-        "Right for arguments without gaps only. The backward kernels get views with other strides: "
-        "make q, k and v contiguous before you save them.",
+        "The gradient of q, at least, is wrong where q is a view with other strides: the backward "
+        "kernels count on rows without gaps. Make q, k and v contiguous before you save them.",
     ),
 )  # fmt: skip
 

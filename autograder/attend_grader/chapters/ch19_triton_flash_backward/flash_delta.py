@@ -107,32 +107,31 @@ SLIPS = (
     Slip(
         "only the first head's rows are written",
         (ROW, "row = t"),
-        "No head but the first has its rows written: either every program takes the first one's, "
-        "and head h's begin at row h · T; or a mask holds a row of all heads below T, where t "
-        "belongs.",
+        "No head but the first has its rows written. Begin head h's at row h · T, let masks "
+        "compare t with T, not that row, and launch programs for all H heads.",
     ),
     Slip(
         "every head stores where the first one does",
         (STORE, "tl.store(delta_ptr + t, delta, mask=t < T)"),
-        "Rows are read from each head and stored to the first one's places. Head h's begin at "
-        "h · T.",
+        "Rows are read from each head and stored to the first one's places. Head h's should begin "
+        "at h · T.",
     ),
     Slip(
         "stored without a mask",
         (STORE, "tl.store(delta_ptr + row, delta)"),
-        "The last program of a head writes behind its last row, which is the next head's first. "
-        "Give the store the mask t < T.",
+        "Where T is no multiple of the block, the last program of a head writes behind its last "
+        "row: into the next head's first, or behind the buffer. Give the store the mask t < T.",
     ),
     Slip(
         "the sum in the inputs' type",
         (SUM, "delta = tl.sum(out * d_out, axis=1).to(d_out.dtype)"),
-        "With float16 inputs the sum is rounded to float16, or overflows above 65,504. Convert "
-        "both to tl.float32 before you multiply.",
+        "With float16 inputs the products, or their sum, become float16, whose largest number is "
+        "65,504. Convert both inputs to tl.float32 before you multiply, and leave the sum float32.",
     ),
     Slip(
         "the mean in the place of the sum",
         (SUM, f"{SUM} / D"),
-        "The sum is divided by the width. Delta is a sum over the columns.",
+        "The sum is divided by the width. Delta should be the sum over the columns itself.",
     ),
     Slip(
         "the sum of the gradient alone",
@@ -142,19 +141,20 @@ SLIPS = (
     Slip(
         "queries of the first tile only",
         ("t = tl.program_id(0) * BLOCK_T + tl.arange(0, BLOCK_T)", "t = tl.arange(0, BLOCK_T)"),
-        "Rows of the first tile alone are written: every program takes it, or no other program is "
-        "launched. Tile i begins at i · BLOCK_T, and belongs to program i.",
+        "Rows of each head's first tile alone are written, as if every program took it, or no "
+        "other were launched. Tile i should begin at i · BLOCK_T, and belong to program i.",
     ),
     Slip(
         "a grid that leaves out the last tile",
         ("triton.cdiv(T, block_t), H", "max(1, T // block_t), H"),
-        "The last, partly empty tile has no program: T // block_t rounds down, triton.cdiv up.",
+        "Behind the first tile, a partly empty one is not written, as if it had no program: T // "
+        "block_t rounds down, triton.cdiv up.",
     ),
     Slip(
         "the grid's axes exchanged",
         ("triton.cdiv(T, block_t), H", "H, triton.cdiv(T, block_t)"),
         "The kernel takes tiles from the first axis and heads from the second; in the grid it is "
-        "the other way round. The grid is (tiles, heads).",
+        "the other way round. The grid should be (tiles, heads).",
     ),
     Slip(
         "one program too many",

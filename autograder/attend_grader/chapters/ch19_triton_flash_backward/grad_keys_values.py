@@ -28,8 +28,8 @@ SLIPS = (
         "LSE and delta lie along the keys",
         ((WEIGHTS, WEIGHTS.replace("[None, :]", "[:, None]")),
          (D_SCORES, D_SCORES.replace("[None, :]", "[:, None]"))),
-        "LSE and delta are subtracted along the keys. They belong to queries, and queries are the "
-        "columns of this tile: [None, :].",
+        "LSE and delta are subtracted along the keys. They belong to queries: with keys for rows, "
+        "write [None, :].",
     ),
     Slip(
         "delta is subtracted after the product",
@@ -39,23 +39,23 @@ SLIPS = (
     Slip(
         "forgot delta",
         (D_SCORES, "d_scores = weights * d_weights"),
-        "dK lacks delta: the gradient of a score is weight · (dP − delta).",
+        "dK lacks delta: the gradient of a score should be weight · (dP − delta).",
     ),
     Slip(
         "dK without the scale",
         ("    dk *= scale\n", ""),
-        "dK is the right one divided by the scale. The scores were multiplied by it on the way "
-        "forward, so their gradient is on the way back.",
+        "dK lacks the factor `scale`. The scores were multiplied by it on the way forward: "
+        "multiply their gradient by it on the way back.",
     ),
     Slip(
         "the scale twice in dK",
         ("    dk *= scale\n", "    dk *= scale * scale\n"),
-        "dK is multiplied by the scale twice. Either dX gets it, or the sum at the end.",
+        "dK is multiplied by the scale twice. Multiply either dX by it, or the sum at the end.",
     ),
     Slip(
         "delta is added",
         (D_SCORES, "d_scores = weights * (d_weights + delta[None, :])"),
-        "delta is added to dP in dK; it is subtracted: P ∘ (dP − delta).",
+        "delta is added to dP in dK. Subtract it: P ∘ (dP − delta).",
     ),
     Slip(
         "weights times the mask",
@@ -67,7 +67,8 @@ SLIPS = (
     Slip(
         "weights from unscaled scores",
         (SCORES, "scores = tl.dot(k, q.T)"),
-        "The scores are not scaled, so they do not fit the LSE, and the weights are wrong.",
+        "The scores are not multiplied by the scale, so unless it is 1 they do not fit the LSE, "
+        "and the weights are wrong.",
     ),
     Slip(
         "weights without the LSE",
@@ -83,8 +84,8 @@ SLIPS = (
     Slip(
         "queries counted from the first key",
         ((SEEN, "s[:, None] <= t[None, :]"), (START, START.replace(" + T - S", ""))),
-        "Right where T = S only. The last query stands at the last key, so query t stands at "
-        "t + S − T.",
+        "Under the mask, right where T = S only. The last query should stand at the last key, so "
+        "query t at t + S − T.",
     ),
     Slip(
         "tiles of queries are read without a visible pair",
@@ -95,24 +96,24 @@ SLIPS = (
     Slip(
         "dV keeps the last tile only",
         ("dv += ", "dv = "),
-        "dV holds what the last tile of queries gave. Every tile adds to it.",
+        "dV holds what the last tile of queries gave. Every tile should add to it.",
     ),
     Slip(
         "dK keeps the last tile only",
         ("dk += ", "dk = "),
-        "dK holds what the last tile of queries gave. Every tile adds to it.",
+        "dK holds what the last tile of queries gave. Every tile should add to it.",
     ),
     Slip(
         "the loop begins as though T were S",
         (START, START.replace(" + T - S", "")),
-        "Under the mask the loop begins too late where there are fewer queries than keys: the "
-        "first query that sees key s is s − (S − T), or 0.",
+        "Under the mask the loop may begin too late where there are fewer queries than keys. Take "
+        "s − (S − T), or 0, for the first query that sees key s.",
     ),
     Slip(
         "the loop begins before the first query",
         (START, "start = (tl.program_id(0) * BLOCK_S + T - S) // BLOCK_T * BLOCK_T"),
-        "Where there are more keys than queries, s − (S − T) may be below 0, and rows before the "
-        "head's are read. Begin at 0 or later: tl.maximum.",
+        "Under the mask, where there are more keys than queries, s − (S − T) may be below 0, and "
+        "rows before the head's are read. Begin at 0 or later: tl.maximum.",
     ),
     Slip(
         "the scale within the loop",
@@ -123,7 +124,7 @@ SLIPS = (
     Slip(
         "a key is hidden from the query at its own place",
         (SEEN, SEEN.replace("<=", "<")),
-        "Under the mask a query sees the key at its own place too: s <= t + S − T.",
+        "Under the mask a query should see the key at its own place too: s <= t + S − T.",
     ),
 )  # fmt: skip
 

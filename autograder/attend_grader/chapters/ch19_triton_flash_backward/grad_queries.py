@@ -28,10 +28,10 @@ SLIPS = (
         "a sum of values",
         (ADD, "dq += tl.dot(d_scores.to(v.dtype), v)"),
         "The gradients of the scores are multiplied by the values. A score is a product of q and "
-        "k, so dQ sums rows of K.",
+        "k, so dQ should sum rows of K.",
     ),
     Slip(
-        "weights in the place of their gradients",
+        "weights in the place of the scores' gradients",
         (ADD, "dq += tl.dot(weights.to(k.dtype), k)"),
         "dQ sums the keys with the weights P. What belongs there is dX, the gradient of the "
         "scores: P ∘ (dP − delta).",
@@ -39,20 +39,21 @@ SLIPS = (
     Slip(
         "forgot delta",
         (D_SCORES, "d_scores = weights * tl.dot(d_out, v.T)"),
-        "dQ lacks delta: the gradient of a score is weight · (dP − delta).",
+        "dQ lacks delta: the gradient of a score should be weight · (dP − delta).",
     ),
     Slip(
         "dQ without the scale",
         ("dq * scale", "dq"),
-        "dQ is the right one divided by the scale. The scores were multiplied by it on the way "
-        "forward, so their gradient is on the way back.",
+        "dQ lacks the factor `scale`. The scores were multiplied by it on the way forward: "
+        "multiply their gradient by it on the way back.",
     ),
     Slip(
         "empty places have a weight",
         (SEEN, "seen = s[None, :] >= 0"),
-        "Places behind the last key have no true score. Where the LSE is far below the one that "
-        "they are given, exp(score − LSE) is infinite, and infinity times 0 is NaN. Set the weight "
-        "itself to 0 there, with tl.where.",
+        "Without the causal mask, places behind the last key have a weight, but no true score. "
+        "Where the LSE is so far below the one they are given that exp(score − LSE), or dX in "
+        "float16, is infinite, infinity times 0 is NaN. Set the weight itself to 0 there, with "
+        "tl.where.",
     ),
     Slip(
         "weights times the mask",
@@ -63,13 +64,13 @@ SLIPS = (
     Slip(
         "a key is hidden from the query at its own place",
         (CAUSAL, CAUSAL.replace("<=", "<")),
-        "Under the mask a query sees the key at its own place too: s <= t + S − T.",
+        "Under the mask a query should see the key at its own place too: s <= t + S − T.",
     ),
     Slip(
         "the scores lack the scale",
         ("tl.dot(q, k.T) * scale", "tl.dot(q, k.T)"),
-        "Weights are made of scores without the scale, so they are not those of the LSE: "
-        "exp(scale · QKᵀ − LSE).",
+        "Weights are made of scores without the scale, so unless it is 1 they do not fit the LSE. "
+        "Make them exp(scale · QKᵀ − LSE).",
     ),
     Slip(
         "hidden pairs are not masked",
@@ -80,37 +81,37 @@ SLIPS = (
     Slip(
         "queries counted from the first key",
         ((CAUSAL, CAUSAL.replace(" + S - T", "")), (STOP, STOP.replace(" + S - T", ""))),
-        "Right where T = S only. The last query stands at the last key, so query t stands at "
-        "t + S − T.",
+        "Under the mask, right where T = S only. The last query should stand at the last key, so "
+        "query t at t + S − T.",
     ),
     Slip(
         "tiles of keys are read without a visible pair",
         (STOP, "stop = S"),
         "Values are right, but tiles of keys are read that none of the program's queries may see. "
-        "End the loop at the last query's place.",
+        "End the loop one place behind the last query's.",
     ),
     Slip(
         "dQ keeps the last tile only",
         ("dq += ", "dq = "),
-        "dQ holds what the last tile of keys gave. Every tile adds to it.",
+        "dQ holds what the last tile of keys gave. Every tile should add to it.",
     ),
     Slip(
         "the loop ends as though T were S",
         (STOP, STOP.replace(" + S - T", "")),
-        "Under the mask the loop ends too early where there are fewer queries than keys: query t "
-        "stands at the place t + S − T.",
+        "Under the mask the loop may end too early where there are fewer queries than keys. Query "
+        "t should stand at the place t + S − T.",
     ),
     Slip(
         "heads of keys taken to be T rows apart",
         ("tl.program_id(1) * S", "tl.program_id(1) * T"),
-        "Keys and values are found with the queries' length. Head h's keys begin at row h · S.",
+        "Keys and values are found with the queries' length. Head h's should begin at row h · S.",
     ),
     Slip(
         "stored without a mask",
         ("tl.store(dq_ptr + queries, dq * scale, mask=t[:, None] < T)",
          "tl.store(dq_ptr + queries, dq * scale)"),
-        "The last program of a head writes behind its last row, which is the next head's first. "
-        "Give the store the mask t < T.",
+        "Where T is no multiple of the block, the last program of a head writes behind its last "
+        "row: into the next head's first, or behind the buffer. Give the store the mask t < T.",
     ),
 )  # fmt: skip
 

@@ -133,8 +133,8 @@ SLIPS = (
     Slip(
         "a one-sided slope",
         (("for sign in (1, -1):", "for sign in (1, 0):"), ("(2 * step)", "step")),
-        "A slope from one side errs by half the step times the curvature. Take a step to either "
-        "side, and divide by two steps.",
+        "A slope from one side errs by about half the step times the curvature. Take a step to "
+        "either side, and divide by two steps.",
     ),
     Slip(
         "divided by one step",
@@ -144,22 +144,25 @@ SLIPS = (
     Slip(
         "all three are moved at once",
         (MOVED, "moved = [x + sign * step * u for x, u in zip(inputs, directions)]"),
-        "q, k and v all move, so each slope holds the sum of three. Move one at a time.",
+        "q, k and v all move, so each slope is that along all three directions together. Move one "
+        "at a time.",
     ),
     Slip(
         "the gap with the other sign",
         (GAPS, GAPS.replace("float((", "-float((")),
-        "The gaps have the other sign: slope by gradient minus slope by differences.",
+        "The gaps have the other sign. Take the slope by gradient minus the slope by differences.",
     ),
     Slip(
         "the gradient without its direction",
         (GAPS, "gaps.append(float(gradients[i].double().sum() - slope))"),
-        "The slope along a direction is the sum of gradient times direction.",
+        "The gradient is summed without the direction. The slope along it should be the sum of "
+        "gradient times direction.",
     ),
     Slip(
         "the step multiplies",
         ("(2 * step)", "2 * step"),
-        "x / 2 * step divides by 2 alone, and multiplies by the step. Put 2 * step in brackets.",
+        "The difference is divided by 2 alone, and multiplied by the step, as in x / 2 * step. "
+        "Put 2 * step in brackets.",
     ),
     Slip(
         "what was moved stays moved",
@@ -177,13 +180,13 @@ SLIPS = (
     Slip(
         "a loss without d_out",
         ("(out.double() * d_out.double()).sum()", "out.double().sum()"),
-        "The loss is the sum of the output alone. Its gradients are given for the sum of output "
-        "times d_out.",
+        "The loss is the sum of the output alone. Sum output times d_out: the gradients are given "
+        "for that.",
     ),
     Slip(
         "a mean for a loss",
         ("(out.double() * d_out.double()).sum()", "(out.double() * d_out.double()).mean()"),
-        "The loss is divided by how many numbers there are. It is their sum.",
+        "The loss is divided by how many numbers there are. It should be their sum.",
     ),
     Slip(
         "causal left out",
@@ -193,12 +196,13 @@ SLIPS = (
     Slip(
         "scale left out",
         ("forward_heads(*moved, causal, scale)", "forward_heads(*moved, causal)"),
-        "The losses are those of the usual scale: pass scale to forward_heads.",
+        "The losses are those of the scale 1/√D: pass scale to forward_heads.",
     ),
     Slip(
         "causal and scale left out",
         ("forward_heads(*moved, causal, scale)", "forward_heads(*moved)"),
-        "The losses are those of plain attention: pass causal and scale to forward_heads.",
+        "The losses are those of attention without a mask, with the scale 1/√D: pass causal and "
+        "scale to forward_heads.",
     ),
 )
 

@@ -40,52 +40,55 @@ SLIPS = (
     Slip(
         "stored, not added",
         (ADD, f"tl.store({PLACES}, share, mask=t[None, :] < T)"),
-        "Each program overwrites what others wrote to dQ. Shares are added, with tl.atomic_add.",
+        "Programs overwrite what others wrote to the same rows of dQ. Add the shares, with "
+        "tl.atomic_add.",
     ),
     Slip(
         "what was there is added once more",
         (ADD,
          f"before = tl.load({PLACES}, mask=t[None, :] < T, other=0.0)\n"
          f"        tl.atomic_add({PLACES}, before + share, mask=t[None, :] < T)"),
-        "dQ counts earlier shares twice: they are loaded, and added to what still holds them. "
-        "tl.atomic_add loads by itself, so give it the share alone.",
+        "Each program that adds to rows of dQ doubles what they hold, as if that were loaded and "
+        "added once more. tl.atomic_add loads by itself, so give it the share alone.",
     ),
     Slip(
         "every head adds to the first one's rows",
         (ADD, ADD.replace("row[None, :]", "t[None, :]")),
-        "All heads add to the first one's rows of dQ. Head h's begin at row h · T, as in `row`.",
+        "All heads add to the first one's rows of dQ. Head h's should begin at row h · T, as in "
+        "`row`.",
     ),
     Slip(
         "only the first program adds",
         (ADD, f"tl.atomic_add({PLACES}, share, mask=(t[None, :] < T) & (tl.program_id(0) == 0))"),
-        "dQ lacks the shares of all programs but the first. Every program of a head adds its own.",
+        "dQ lacks the shares of all programs but each head's first. Every program should add its "
+        "own.",
     ),
     Slip(
         "the larger one is kept",
         (ADD, f"tl.atomic_max({PLACES}, share, mask=t[None, :] < T)"),
-        "Of the shares dQ keeps the largest. They are to be added.",
+        "Of the shares and 0, dQ keeps the largest. They are to be added.",
     ),
     Slip(
         "added without a mask",
         (ADD, f"tl.atomic_add({PLACES}, share)"),
-        "Places behind a head's last query are added to: the next head's rows, or foreign memory. "
-        "Give the atomic operation the mask t < T.",
+        "Where T is no multiple of the block, places behind a head's last query are added to: the "
+        "next head's rows, or foreign memory. Give the atomic operation the mask t < T.",
     ),
     Slip(
         "the share without the scale",
         (SHARE, "share = tl.dot(k.T, dx.to(k.dtype))"),
-        "dQ is the right one divided by the scale: multiply the share by it.",
+        "dQ lacks the factor `scale`: multiply the share by it.",
     ),
     Slip(
         "dQ starts as whatever was there",
         (ZEROS, ZEROS.replace("zeros", "empty")),
-        "An atomic addition adds to what is there, and torch.empty leaves anything there. Begin "
-        "with torch.zeros.",
+        "dQ does not begin at 0, as if torch.empty had made it. An atomic addition adds to what "
+        "is there: begin with torch.zeros.",
     ),
     Slip(
         "dQ starts at one",
         (ZEROS, ZEROS.replace("zeros", "ones")),
-        "dQ is too large by what it began with. A sum begins at 0.",
+        "dQ is too large by what it began with. Begin the sum at 0.",
     ),
 )  # fmt: skip
 

@@ -66,6 +66,9 @@ def _limits(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
         fading = 1e12 * np.exp([[-exponent], [-2 * exponent]])
         given = still, still, still, rates, np.full(1, 1e12)
         yield f"x = 0: e^−{exponent:g} of an h of 1e12 is left", given, (fading, fading[-1])
+    x, forget, admit, _ = case(rng, 5, 2).args
+    given = x, forget, admit, np.array([-9.0, -12.0]), normal(rng, 2)
+    yield "rates of −9 and −12", given, _by_loop(*given)
     x, forget, admit, _ = case(rng, 300, 4).args
     given = x, forget, admit, np.array([0.0, 3.0, -4.0, -4.000001]), normal(rng, 4)
     yield "300 tokens, rates of 0, 3 and about −4", given, _by_loop(*given)

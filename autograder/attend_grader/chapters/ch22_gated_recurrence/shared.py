@@ -205,6 +205,7 @@ def cheap(case: Callable[..., Call], *, blocks: bool = False) -> tuple[Property,
     def cut(chunk: Callable[[int], int]) -> Callable[[np.random.Generator, int], Call]:
         return lambda rng, length: case(rng, length, 4, 4, chunk(length))
 
+    sixteen = cut(lambda _: 16)  # of 4,096 tokens a mask of truth values is seen too
     four = cut(lambda length: length // 4)
     shorter = cut(lambda length: length // 2 + 1)  # two chunks, the second of a token less
     unfilled = cut(lambda length: 2 * length)
@@ -215,7 +216,7 @@ def cheap(case: Callable[..., Call], *, blocks: bool = False) -> tuple[Property,
         cost(
             "memory grows with T, not with T × T",
             "peak_bytes",
-            ((cut(lambda _: 16), (128, 4096), 44),),  # a mask of truth values is seen too
+            tuple((sixteen, *most) for most in (((128, 1024), 12), ((128, 4096), 44))),
             "Something of T × T numbers is stored. Weights of pairs are made for one chunk.",
             lambda rng: case(rng, 7, 3, 2, 3),
         ),

@@ -18,7 +18,7 @@ def _of(kind: str) -> Cases:
     def cases(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
         some = (rng.integers(*ends) for ends in ((4, 12), (66, 129), (192, 257)))
         for pairs in (3, 1, 13, 26, 83, *map(int, some), 300):  # 13 · π / π is rounded up
-            yield f"{kind}, {pairs} pairs", Call((pairs, kind))
+            yield f"{kind}, {pairs} pair{'s' * (pairs > 1)}", Call((pairs, kind))
 
     return cases
 

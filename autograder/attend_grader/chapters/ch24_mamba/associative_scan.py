@@ -92,40 +92,42 @@ SLIPS = (
     Slip(
         "combined in the wrong order",
         (COMBINED, "decay[:, early] * written[:, late] + written[:, early]"),
-        "Two steps are combined as if the later came first: it is the earlier input that the later "
-        "step's decay fades.",
+        "On the way up two steps are combined as if the later came first. The later step's decay "
+        "should fade what the earlier one wrote.",
     ),
     Slip(
         "what was written early is not faded",
         (COMBINED, "written[:, early] + written[:, late]"),
-        "Two steps are combined by adding what they write. The later step also fades what the "
-        "earlier one wrote: decay₂ written₁ + written₂.",
+        "On the way up two steps are combined by adding what they write. The later step should "
+        "also fade what the earlier one wrote: d₂ w₁ + w₂.",
     ),
     Slip(
         "the decays are not combined",
         ("decay = decay[:, late] * decay[:, early]", "decay = decay[:, late]"),
-        "A pair of steps fades by the product of both decays. Here only the later one's is kept.",
+        "Of a pair of steps only the later decay is kept. A pair should fade by the product of "
+        "both.",
     ),
     Slip(
-        "the decays are combined too early",
+        "faded by both decays",
         (
             f"written = {COMBINED}\n        decay = decay[:, late] * decay[:, early]",
             "old, decay = decay, decay[:, late] * decay[:, early]\n"
             "        written = decay * written[:, early] + written[:, late]",
         ),
-        "What the earlier step wrote is faded by both decays. It is faded by the later one's only: "
-        "combine `written` before `decay` is overwritten.",
+        "On the way up what the earlier step wrote is faded by both decays, as if `decay` were "
+        "overwritten first. Fade it by the later one's only.",
     ),
     Slip(
         "the states in between are not filled in",
         ("odd = decay[:, 2::2] * before + written[:, 2::2]", "odd = 0 * before"),
-        "The states after steps 3, 5, … are missing. Each is one combination away from the state "
-        "before it, which the level above has given.",
+        "Only the states after steps 1, 2, 4, 8, … come out right, the others as 0. On each level "
+        "fill in those after steps 3, 5, …, each by one combination with the state before it.",
     ),
     Slip(
         "the states in between do not fade what came before",
         ("odd = decay[:, 2::2] * before + written[:, 2::2]", "odd = before + written[:, 2::2]"),
-        "The states after steps 3, 5, … add the state before without its decay.",
+        "The states after steps 3, 5, … of each level add the state before unfaded. Fade it by "
+        "the decay of step 3, 5, ….",
     ),
     Slip(
         "only the way up is counted",
@@ -142,12 +144,13 @@ SLIPS = (
     Slip(
         "a round in which nothing happens",
         ("if odd.shape[1]:", "if True:"),
-        "At T = 2 there is nothing to fill in, so that is no round.",
+        "On a level of 2 steps there is nothing to fill in: count no round there.",
     ),
     Slip(
-        "numbers are counted, not pairs of steps",
+        "pairs of the way up are counted E · N times",
         ("pairs + decay.shape[1]", "pairs + decay[0].numel()"),
-        "The count of pairs is too large: count pairs of steps, whatever B, E and N are.",
+        "On the way up each pair of steps is counted E · N times. Count it once, whatever B, E "
+        "and N are.",
     ),
 )
 

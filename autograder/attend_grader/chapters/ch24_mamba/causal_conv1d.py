@@ -43,14 +43,14 @@ SLIPS = (
     Slip(
         "it looks ahead",
         ("(0, 0, width - 1, 0)", "(0, 0, 0, width - 1)"),
-        "The zeros stand behind the text, so every step sees later ones. They belong in front of "
-        "the first step.",
+        "It is as if the K − 1 zeros stood behind the text, so steps see later ones. Put them in "
+        "front of the first step.",
     ),
     Slip(
         "centred",
         ("(0, 0, width - 1, 0)", "(0, 0, width // 2, width - 1 - width // 2)"),
-        "The window stands around the step, as in a convolution for images, so it sees the "
-        "future. Put all K − 1 zeros in front.",
+        "The window stands around the step, as in a convolution for images, so with more than two "
+        "taps it sees the future. Put all K − 1 zeros in front.",
     ),
     Slip(
         "one step late",
@@ -58,13 +58,13 @@ SLIPS = (
             "padded = functional.pad(x, (0, 0, width - 1, 0))",
             "padded = functional.pad(x, (0, 0, width, 0))[:, :-1]",
         ),
-        "Every output comes one step late: the last tap belongs to the present step itself. K − 1 "
-        "zeros in front, not K.",
+        "Every output comes one step late, as with K zeros in front. The last tap should meet the "
+        "present step itself: put K − 1 there.",
     ),
     Slip(
         "taps in reverse",
         ("* taps)", "* taps.flip(1))"),
-        "The taps are in reverse: the last one belongs to the present, the first to the oldest.",
+        "The taps are in reverse. The last one should meet the present, the first the oldest.",
     ),
     Slip(
         "the same taps for all channels",
@@ -83,7 +83,7 @@ SLIPS = (
             ("* taps).sum(-1)", "* taps).sum(-1)[:, : x.shape[1]]"),
         ),
         "Three zeros stand in front of the first step whatever K is, which is right for four taps "
-        "only. K is `taps.shape[1]`, and there are K − 1 zeros.",
+        "only. K is `taps.shape[1]`: put K − 1 zeros.",
     ),
     Slip(
         "with SiLU",
@@ -91,7 +91,7 @@ SLIPS = (
             "return (padded.unfold(1, width, 1) * taps).sum(-1) + bias",
             "return functional.silu((padded.unfold(1, width, 1) * taps).sum(-1) + bias)",
         ),
-        "The result went through SiLU. That comes later, in the block.",
+        "The result went through SiLU. Leave that to the block.",
     ),
     Slip(
         "a ring",
@@ -99,14 +99,13 @@ SLIPS = (
             "functional.pad(x, (0, 0, width - 1, 0))",
             "torch.cat([x] * width, 1)[:, (width - 1) * x.shape[1] - width + 1 :]",
         ),
-        "The end of the text stands before its beginning, so the first steps see the last ones. "
-        "Before the first step there are zeros.",
+        "Before the first step the text comes again, from its end. Put K − 1 zeros there.",
     ),
     Slip(
-        "zeros on both sides",
+        "zeros as by padding='same'",
         ("(0, 0, width - 1, 0)", "(0, 0, (width - 1) // 2, width // 2)"),
-        "Zeros stand before and behind the text, as torch's padding='same' sets them, so the "
-        "window sees later steps. Put all K − 1 zeros in front.",
+        "It is as if torch's padding='same' set the zeros, so with more than one tap the window "
+        "sees later steps. Put all K − 1 zeros in front.",
     ),
 )
 

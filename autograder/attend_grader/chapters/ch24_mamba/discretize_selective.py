@@ -42,23 +42,25 @@ SLIPS = (
     Slip(
         "b without Δ",
         ("step * b[..., None, :]", "b[..., None, :].expand(*delta.shape, -1)"),
-        "The gain is b itself. A long step must write more: the gain is Δ b.",
+        "The gain is b itself. A long step must write more: multiply b by Δ.",
     ),
     Slip(
         "no exponential",
         ("torch.exp(step * a)", "step * a"),
-        "The decay is Δ a, which is negative. What a step keeps is exp(Δ a), between 0 and 1.",
+        "The decay is Δ a, which is never above 0. What a step keeps should be exp(Δ a), from 0 "
+        "to 1.",
     ),
     Slip(
         "a first-order decay",
         ("torch.exp(step * a)", "1 + step * a"),
-        "The decay is 1 + Δ a, which is right for small steps only and is below −1 for long ones. "
-        "It is exp(Δ a).",
+        "The decay is 1 + Δ a, which is nearly right only where Δ a is near 0, and is below −1 "
+        "where Δ a is below −2. It should be exp(Δ a).",
     ),
     Slip(
         "a growing state",
         ("torch.exp(step * a)", "torch.exp(-step * a)"),
-        "The decay is above 1, so the state grows. a is negative already: exp(Δ a), no minus.",
+        "The decay is above 1 wherever Δ is above 0, as exp(−Δ a) is, so the state can grow. a is "
+        "negative already: take exp(Δ a).",
     ),
     Slip(
         "the exact gain",
@@ -67,19 +69,20 @@ SLIPS = (
         "code takes the first-order Δ b, and so does this exercise.",
     ),
     Slip(
-        "a logarithm of Δ",
+        "exp of Δ in the decay",
         ("torch.exp(step * a)", "torch.exp(torch.exp(step) * a)"),
-        "exp is taken of Δ as well. Δ is the step size itself; only Δ a goes through exp.",
+        "In the decay exp is taken of Δ as well. Δ is the step size itself: only Δ a should go "
+        "through exp.",
     ),
     Slip(
         "the gain is faded too",
         ("step * b[..., None, :]", "step * b[..., None, :] * torch.exp(step * a)"),
-        "The gain is multiplied by the decay. Only the old state fades: the gain is Δ b.",
+        "The gain is Δ b times the decay. Only the old state should fade: leave the gain at Δ b.",
     ),
     Slip(
         "powers of two",
         ("torch.exp(step * a)", "torch.exp2(step * a)"),
-        "The decay is 2 to the power of Δ a. It is e to that power: torch.exp.",
+        "The decay is 2 to the power of Δ a. It should be e to that power: torch.exp.",
     ),
     Slip(
         "a and b exchanged",
@@ -87,10 +90,10 @@ SLIPS = (
             "torch.exp(step * a), step * b[..., None, :]",
             "torch.exp(step * b[..., None, :]), step * a",
         ),
-        "a and b are exchanged: the decay is made from b, the gain from a. It is exp(Δ a) and Δ b.",
+        "a and b are exchanged: the decay is made from b, the gain from a. Make exp(Δ a) and Δ b.",
     ),
     Slip(
-        "one rate for all channels",
+        "the same rates for all channels",
         ("torch.exp(step * a)", "torch.exp(step * a.mean(0))"),
         "All channels decay at the same rates. a has a row for each of the E channels.",
     ),

@@ -123,12 +123,12 @@ SLIPS = (
     Slip(
         "no convolution",
         (CONVOLVED, "functional.silu(u)"),
-        "The convolution is missing: u goes through causal_conv1d, then SiLU, then the scan.",
+        "The convolution is missing: put u through causal_conv1d, then SiLU, then the scan.",
     ),
     Slip(
         "no gate",
         ("y * functional.silu(z)", "y"),
-        "The gate is missing: the output of the scan is multiplied by SiLU(z).",
+        "The gate is missing: multiply the output of the scan by SiLU(z).",
     ),
     Slip(
         "a sigmoid for the gate",
@@ -138,17 +138,18 @@ SLIPS = (
     Slip(
         "the halves exchanged",
         ("u, z = self.input", "z, u = self.input"),
-        "The halves are exchanged: the first is convolved and scanned, the second is the gate.",
+        "The halves are exchanged: convolve and scan the first, and make the second the gate.",
     ),
     Slip(
         "a_log used as a",
         ("-torch.exp(self.a_log)", "self.a_log"),
-        "a_log was used as a, so the decay is exp(Δ a_log), which may be above 1. a = −exp(a_log).",
+        "a_log was used as a, so the decay is exp(Δ a_log), which may be above 1. Take a = "
+        "−exp(a_log).",
     ),
     Slip(
         "a without its minus",
         ("-torch.exp(self.a_log)", "torch.exp(self.a_log)"),
-        "a is positive here, so the state grows. a = −exp(a_log).",
+        "a is positive, so decays are above 1 and the state can grow. Take a = −exp(a_log).",
     ),
     Slip(
         "selected before the convolution",
@@ -164,13 +165,13 @@ SLIPS = (
     Slip(
         "a residual sum inside",
         ("return self.output(", "return x + self.output("),
-        "x is added to the output inside the block. The model around it does that: the block "
-        "returns what is to be added.",
+        "x is added to the output inside the block. Leave that to the model around it, and return "
+        "only what is to be added.",
     ),
     Slip(
         "no skip",
         ("c, self.skip)", "c, 0 * self.skip)"),
-        "The skip is missing: the scan takes self.skip, and adds skip x to what it reads.",
+        "The skip is missing: hand self.skip to the scan, which adds skip u to what it reads.",
     ),
     Slip(
         "SiLU before the convolution",

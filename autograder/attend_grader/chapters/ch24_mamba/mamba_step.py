@@ -105,7 +105,7 @@ SLIPS = (
     Slip(
         "recent is not moved on",
         ("return y, window[:, 1:], state", "return y, recent, state"),
-        "recent is returned as it came. The oldest input drops out and the new one joins.",
+        "recent is returned as it came. Drop the oldest input and let the new one join.",
     ),
     Slip(
         "what is kept went through the convolution",
@@ -113,14 +113,14 @@ SLIPS = (
             "return y, window[:, 1:], state",
             "return y, torch.cat([recent, u], dim=1)[:, 1:], state",
         ),
-        "recent holds what came out of the convolution. It must hold its inputs, because the next "
-        "step's window is made of inputs.",
+        "The newest row of recent is what came out of the convolution and SiLU. It must be an "
+        "input of the convolution, because the next step's window is made of inputs.",
     ),
     Slip(
         "the new input stands in front",
         ("torch.cat([recent, u[:, None]], dim=1)", "torch.cat([u[:, None], recent], dim=1)"),
-        "The new input stands in front of the recent ones. The last tap belongs to the present, so "
-        "it comes last.",
+        "The new input stands in front of the recent ones, and recent is returned as it came. The "
+        "last tap belongs to the present, so put the new input last.",
     ),
     Slip(
         "the state is not used",
@@ -138,7 +138,7 @@ SLIPS = (
     Slip(
         "no gate",
         ("y[:, 0] * functional.silu(z)", "y[:, 0]"),
-        "The gate is missing: the output of the scan is multiplied by SiLU(z).",
+        "The gate is missing: multiply the output of the scan by SiLU(z).",
     ),
     Slip(
         "newest first",
@@ -146,18 +146,18 @@ SLIPS = (
             ("torch.cat([recent, u[:, None]], dim=1)", "torch.cat([u[:, None], recent], dim=1)"),
             ("return y, window[:, 1:]", "return y, window[:, :-1]"),
         ),
-        "recent is kept newest first here. It comes and goes oldest first, as the taps do: the "
-        "new input joins at the end.",
+        "recent is kept as if newest first, with the new input in front. Keep it oldest first, as "
+        "the taps are: let the new input join at the end.",
     ),
     Slip(
         "taps in reverse",
         ('block["taps"].T', 'block["taps"].flip(1).T'),
-        "The taps are in reverse: the last one belongs to this token, the first to the oldest.",
+        "The taps are in reverse. The last one should meet this token, the first the oldest.",
     ),
     Slip(
         "a_log used as a",
         ('-torch.exp(block["a_log"])', 'block["a_log"]'),
-        "a_log was used as a, so the decay is exp(Δ a_log), maybe above 1. a = −exp(a_log).",
+        "a_log was used as a, so the decay is exp(Δ a_log), maybe above 1. Take a = −exp(a_log).",
     ),
     Slip(
         "no SiLU after the convolution",

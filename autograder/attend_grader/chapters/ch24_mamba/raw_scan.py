@@ -73,20 +73,20 @@ SLIPS = (
     Slip(
         "the decay is made from the raw step size",
         ("torch.exp(step[..., None] * a)", "torch.exp((raw + bias)[..., None] * a)"),
-        "The decay is exp(raw a): where the raw number is negative it is above 1, and the state "
-        "grows. Both decay and gain must use Δ, after the softplus.",
+        "The decay is exp((raw + bias) a): where raw + bias is negative it is above 1, and the "
+        "state can grow. Both decay and gain must use Δ, after the softplus.",
         seen="the broken function in the text",
     ),
     Slip(
         "what is written is made from the raw step size",
         ("(step * x)", "((raw + bias) * x)"),
-        "The decay is right, but what is written is multiplied by the raw number. Both decay and "
-        "gain must use Δ, after the softplus.",
+        "The decay is right, but what is written is (raw + bias) b x. Both decay and gain must "
+        "use Δ, after the softplus.",
     ),
     Slip(
         "no softplus at all",
         ("functional.softplus(raw + bias)", "raw + bias"),
-        "The raw number is used as a step size everywhere. Δ = softplus(raw + bias).",
+        "raw + bias is used as the step size everywhere. Take Δ = softplus(raw + bias).",
     ),
     Slip(
         "softplus before the bias",
@@ -96,7 +96,7 @@ SLIPS = (
     Slip(
         "no bias",
         ("functional.softplus(raw + bias)", "functional.softplus(raw)"),
-        "The bias of Δ is missing: Δ = softplus(raw + bias).",
+        "The bias of Δ is missing: take Δ = softplus(raw + bias).",
     ),
     Slip(
         "softplus twice",
@@ -109,14 +109,14 @@ SLIPS = (
     Slip(
         "relu for softplus",
         ("functional.softplus(raw + bias)", "functional.relu(raw + bias)"),
-        "Δ is 0 wherever raw + bias is negative. The explosion is gone, but this is a relu: "
+        "Δ is 0 wherever raw + bias is negative. The explosion is gone, but this is a relu. Take "
         "Δ = softplus(raw + bias).",
     ),
     Slip(
         "softplus twice in the decay",
         ("torch.exp(step[..., None] * a)", "torch.exp(functional.softplus(step)[..., None] * a)"),
-        "What is written is right, but for the decay Δ went through softplus twice. Both use the "
-        "same Δ.",
+        "What is written is right, but for the decay Δ went through softplus twice. Both should "
+        "use the same Δ.",
     ),
     Slip(
         "only the decay is clamped",

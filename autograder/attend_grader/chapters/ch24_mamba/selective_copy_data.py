@@ -100,7 +100,7 @@ SLIPS = (
         "the first places",
         (CHOICE, "torch.arange(asked).expand_as(symbols)"),
         "The symbols stand at the beginning, one after the other. Then a model needs to know only "
-        "when they come, not to select them. The keys say where they stand.",
+        "when they come, not to select them. The keys should say where.",
     ),
     Slip(
         "symbols in the order of the keys",
@@ -119,8 +119,8 @@ SLIPS = (
             "torch.cat([symbols.new_full(keys.shape, IGNORED), symbols], dim=1)",
             "torch.cat([symbols.new_full(keys.shape, IGNORED), symbols], dim=1).roll(1, 1)",
         ),
-        "The targets lie one place too late: the target of the first READ is the first symbol, at "
-        "the same place as that READ.",
+        "The targets lie one place too late; the last one stands at the first place. The target "
+        "of the first READ should be the first symbol, at the same place as that READ.",
     ),
     Slip(
         "targets at the symbols",
@@ -128,19 +128,19 @@ SLIPS = (
             "torch.cat([symbols.new_full(keys.shape, IGNORED), symbols], dim=1)",
             "torch.where(tokens > READ, tokens, torch.full_like(tokens, IGNORED))",
         ),
-        "The targets stand where the symbols stand, so nothing has to be remembered. They stand "
-        "at the READ tokens at the end.",
+        "The targets stand where the symbols stand, so nothing has to be remembered. They should "
+        "stand at the READ tokens at the end.",
     ),
     Slip(
         "noise is asked for too",
         ("symbols.new_full(keys.shape, IGNORED)", "symbols.new_full(keys.shape, NOISE)"),
-        "The targets of the first T places are NOISE, so the loss is mostly about noise. They are "
-        "IGNORED, which cross_entropy leaves out.",
+        "The targets of the first T places are NOISE, so the loss counts these places too. They "
+        "should be IGNORED, which cross_entropy leaves out.",
     ),
     Slip(
         "no questions",
         ("torch.full_like(symbols, READ)", "torch.full_like(symbols, NOISE)"),
-        "At the end stands NOISE, where M tokens READ ask for the symbols.",
+        "At the end stands NOISE, where M tokens READ should ask for the symbols.",
     ),
     Slip(
         "targets one step early",
@@ -148,14 +148,14 @@ SLIPS = (
             "torch.cat([symbols.new_full(keys.shape, IGNORED), symbols], dim=1)",
             "torch.cat([symbols.new_full(keys.shape, IGNORED), symbols], dim=1).roll(-1, 1)",
         ),
-        "The targets lie one place too early: the target of the first READ is the first symbol, at "
-        "the same place as that READ.",
+        "The targets lie one place too early. The target of the first READ should be the first "
+        "symbol, at the same place as that READ.",
     ),
     Slip(
         "the answers in the text",
         ("torch.full_like(symbols, READ)", "symbols"),
         "The symbols stand at the end of the tokens too, where a model could read them off. READ "
-        "stands there; the symbols are the targets.",
+        "should stand there; the symbols are the targets.",
     ),
 )
 

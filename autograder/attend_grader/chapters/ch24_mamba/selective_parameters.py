@@ -76,13 +76,13 @@ SLIPS = (
         "no softplus",
         ("functional.softplus(low @ w_delta.T + bias_delta)", "low @ w_delta.T + bias_delta"),
         "Δ can be negative here: it is the raw number. Then exp(Δ a) is above 1, and the state "
-        "grows without limit. Δ goes through softplus.",
+        "can grow without limit. Put Δ through softplus.",
     ),
     Slip(
         "exp for softplus",
         ("functional.softplus(low", "torch.exp(low"),
         "Δ is exp of the raw number. That is positive too, but Mamba takes softplus, ln(1 + exp), "
-        "which grows like the number itself and not like its exponential.",
+        "which for large numbers is nearly the number itself and not its exponential.",
     ),
     Slip(
         "softplus before the bias",
@@ -101,7 +101,8 @@ SLIPS = (
     Slip(
         "b and c exchanged",
         ("low, b, c =", "low, c, b ="),
-        "b and c are exchanged: after the R numbers of Δ come the N of b, then the N of c.",
+        "b and c are exchanged. After the R numbers for Δ take the N of b, then the N of c, and "
+        "return Δ, b, c.",
     ),
     Slip(
         "Δ last",
@@ -109,18 +110,20 @@ SLIPS = (
             "low, b, c = (x @ w_select.T).split([rank, state, state]",
             "b, c, low = (x @ w_select.T).split([state, state, rank]",
         ),
-        "The three parts are cut in another order: first R numbers for Δ, then b, then c.",
+        "The three parts are cut as if the R numbers for Δ came last. Take them first, then b, "
+        "then c.",
     ),
     Slip(
         "softplus on b and c",
         ("bias_delta), b, c", "bias_delta), functional.softplus(b), functional.softplus(c)"),
-        "b and c are positive: softplus is only for Δ. What is written and read may be negative.",
+        "b and c are positive, as if they went through softplus too. Only Δ should: what is "
+        "written and read may be negative.",
     ),
     Slip(
         "relu for softplus",
         ("functional.softplus(low", "functional.relu(low"),
-        "Δ is 0 wherever the raw number is negative: that is a relu, and nothing learns there. "
-        "softplus is positive everywhere.",
+        "Δ is 0 wherever the raw number is negative, as with a relu, through which no gradient "
+        "comes there. Take softplus, which is positive everywhere.",
     ),
     Slip(
         "sigmoid for softplus",
@@ -128,10 +131,10 @@ SLIPS = (
         "Δ never exceeds 1: that is a sigmoid. A step may be as long as it likes: softplus.",
     ),
     Slip(
-        "three equal parts",
+        "cut as by chunk(3)",
         (".split([rank, state, state], dim=-1)", ".chunk(3, dim=-1)"),
-        "The R + 2N numbers are cut into three equal parts, which is right only where R = N. Cut "
-        "them into R, N and N: `split` takes a list of lengths.",
+        "The R + 2N numbers are cut as by `chunk(3)`, which is right only where R = N. Cut them "
+        "into R, N and N: `split` takes a list of lengths.",
     ),
 )
 

@@ -77,8 +77,8 @@ SLIPS = (
             "h = keep * h + add\n        read.append((h * out[:, None]).sum(-1))",
             "read.append((h * out[:, None]).sum(-1))\n        h = keep * h + add",
         ),
-        "y_t is read from the state of the step before, so a token never sees itself. Update the "
-        "state first, then read.",
+        "y_t is read from the state of the step before, so what token t writes is not in it. "
+        "Update the state first, then read.",
     ),
     Slip(
         "x is not written",
@@ -88,18 +88,18 @@ SLIPS = (
     Slip(
         "the decay hits the new input too",
         ("keep * h + add", "keep * (h + add)"),
-        "The new input is faded at once, together with the old state. Only the old state is: "
-        "decay ∘ h + gain x.",
+        "The new input is faded at once, together with the old state. Only the old state should "
+        "be: decay ∘ h + gain x.",
     ),
     Slip(
         "nothing is forgotten",
         ("keep * h + add", "h + add"),
-        "The state is a plain sum of all inputs; the decay is missing.",
+        "The state only adds up what is written; the decay is missing.",
     ),
     Slip(
         "no skip",
         (" + skip * x", ""),
-        "The skip is missing: y_t = c_t · h_t + skip x_t.",
+        "The skip is missing: add skip x_t to c_t · h_t.",
     ),
     Slip(
         "a state that was given is not used",
@@ -115,22 +115,24 @@ SLIPS = (
             "    gain = (decay - 1) / a * b[:, :, None]",
         ),
         "What is written takes the exact gain of a held input, (exp(Δ a) − 1) / a · b, as in "
-        "chapter 23. Here the gain is Δ b, which discretize_selective gives.",
+        "chapter 23. Take the gain Δ b, which discretize_selective gives.",
     ),
     Slip(
         "one decay for all steps",
         ("zip(decay.unbind(1)", "zip([decay[:, 0]] * decay.shape[1]"),
-        "Every step fades the state by the decay of the first token. Each has its own: decay_t.",
+        "Every step fades the state by the decay of the first token. Take each token's own: "
+        "decay_t.",
     ),
     Slip(
         "a mean over the state",
         (".sum(-1))", ".mean(-1))"),
-        "y is N times too small: reading is a dot product with c, a sum over N and not a mean.",
+        "What is read is N times too small, as by a mean over the state. Read by a dot product "
+        "with c: a sum over N.",
     ),
     Slip(
         "reads with b",
         ("c.unbind(1)", "b.unbind(1)"),
-        "y is read with b, by which the token writes. Reading is a dot product with c.",
+        "y is read with b, by which the token writes. Read by a dot product with c.",
     ),
 )
 
