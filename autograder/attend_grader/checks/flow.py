@@ -34,6 +34,7 @@ VIEWED = 2
 """Draws whose arguments come once more as views: ``if x.is_contiguous()`` may cut the graph."""
 
 EVAL = "after .eval()"
+SILENT = "after the same call under torch.no_grad()"
 
 NOTHING = (
     "your function raised, or gave no finite numbers of the right shape, for all inputs tried here"
@@ -71,8 +72,11 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
         build_ahead([pull.trial.bench for pull in pulls])
         pulls = [pull for pull in pulls if pull.trial.bench.error is None]
         for pull in pulls:
+            call, built = pull.trial.call, pull.trial.bench.subject
             if pull.evaluating:
-                pull.trial.bench.subject.run(method="eval", graph=False)
+                built.run(method="eval", graph=False)
+            if pull.silent:
+                built.run(call.args, call.kwargs, method=call.method, graph=False)
         outcomes = subject.many(
             [replace(pull.trial.call, build=None) for pull in pulls],
             [pull.trial.bench.subject for pull in pulls],
@@ -160,7 +164,8 @@ def _equal(asked: Pull) -> list[Pull]:
 
 
 def _modes(pulls: list[Pull]) -> list[Pull]:
-    """Calls once more: a module after ``.eval()``, and where only some ask for gradients.
+    """Calls once more: a module after ``.eval()``, one that was called without the graph before,
+    and where only some arguments ask for gradients.
 
     A module is built anew for each: what it keeps of one backward pass must not end the next.
     """
@@ -174,6 +179,7 @@ def _modes(pulls: list[Pull]) -> list[Pull]:
     for pull in {form_of(pull.trial.call): pull for pull in reversed(pulls)}.values():
         if isinstance(pull.trial.module, torch.nn.Module):
             found.append(once_more(pull, EVAL, evaluating=True))
+            found.append(once_more(pull, SILENT, silent=True))
     for pull in {pull.trial.call.method: pull for pull in reversed(pulls)}.values():
         names = [name_of(pull.trial, key) for key in pull.wrt]
         if names:

@@ -22,7 +22,7 @@ def told(event: Mapping[str, Any], grid: Sequence[int]) -> Miss:
             verb = "reads" if event["kind"] == "outside read" else "writes"
             text = f"{who} {verb} {elements} {_where(event)} ({line})."
             gaps = buffer != NO_ARGUMENT and not event["first"]
-            cause = "The interpreter forgives it, a GPU does not. " + (
+            cause = "The interpreter forgives it, a GPU may not. " + (
                 "Nothing of this access lies inside: look at its offsets, then at the grid."
                 if event["whole"]
                 else "Where its offsets are right, it needs a mask that is False for each index "
@@ -132,7 +132,8 @@ def never_written(outcome: Outcome) -> str:
                     + (
                         ", and two of them write one place: look at the offsets."
                         if twice
-                        else ". Is it too small, or does a mask hide too much?"
+                        else ". Is it too small, does a loop end too early, or does a mask hide "
+                        "too much?"
                     )
                 )
     return ""

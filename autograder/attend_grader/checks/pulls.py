@@ -53,6 +53,7 @@ class Pull:
         what: what is special about the call, for a message.
         plain: of the same call in another mode, the one in the usual mode.
         evaluating: whether the module is set to that mode, by ``.eval()``.
+        silent: whether the module has had the same call before, under ``torch.no_grad()``.
         computed: whether arguments are no leaves of the graph, but results.
     """
 
@@ -64,6 +65,7 @@ class Pull:
     what: str = ""
     plain: Pull | None = None
     evaluating: bool = False
+    silent: bool = False
     computed: bool = False
 
     def wanted(self, cotangents: list[torch.Tensor]) -> dict[str, Any]:
@@ -230,7 +232,10 @@ def _why(trial: Trial, outcome: Outcome, key: int | str, *, near: bool) -> str:
         at = _argument(trial, key)
         if isinstance(at, torch.Tensor) and not at.any():
             return f"{name_of(trial, key)} is 0 here, so right values do not show how it is used."
-        return "Your values are right, so part of the graph is cut, or leads to another argument."
+        return (
+            "Your values are right. Is part of the graph cut, does it lead to another argument, or "
+        )
+        "is a gradient scaled?"
     named = [trial.names[key] if isinstance(key, int) else key for key in outcome.mutated]
     return f"Your values are right, but the call changes {' and '.join(named)} in place."
 

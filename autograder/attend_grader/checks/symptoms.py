@@ -187,7 +187,8 @@ class _Search:
             return None
         weak = how or self._plainly(self.bad)
         place = None if how else where(self.bad, self.names)
-        tail = " ".join(text for text in (weak, place) if text)
+        raising = any(case.got.error is not None for case in self.evidence.every)
+        tail = "" if raising else " ".join(text for text in (weak, place) if text)
         tail = f"There, {inside(tail)}" if tail else ""
         count = f"{len(self.wrong)} of {len(self.cases)} calls tried"
         if told:

@@ -19,8 +19,9 @@ from attend_grader.checks.contract import UNCHANGED
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Subject, local
+from attend_grader.inside.kernels import kernels_of
 from attend_grader.judging.report import Finding
-from attend_grader.judging.run import LAST_LOOK, NOT_YET, passes, run_properties
+from attend_grader.judging.run import LAST_LOOK, NOT_YET, losses, passes, run_properties
 
 DRAWS = 2
 """How often the exercise's draws are made: a slip is named where behaviour agrees on all."""
@@ -36,7 +37,8 @@ def diagnose(
     """
     calls = _calls(exercise, seed)
     shown = behaviour(subject, calls)
-    looks_right = same_behaviour(shown, behaviour(local(exercise.reference), calls))
+    right = local(exercise.reference)
+    looks_right = same_behaviour(shown, (call.on(right) for call in calls))
     slow = {prop.name for prop in exercise.properties if prop.slow}
     lost = [(f.property, f.reason) for f in findings if not f.passed and f.property not in slow]
     for name, wrong in exercise.misconceptions.items():
@@ -55,6 +57,9 @@ def _loses(subject: Subject, exercise: Exercise, lost: Misses, seed: int, extra:
         for name, reason in lost
         if name != UNCHANGED and not reason.startswith((LAST_LOOK, NOT_YET))
     ]
+    if tested and kernels_of(exercise.reference):  # interpreted: all properties take seconds
+        found = losses(subject, exercise, tested, seed, extra=extra)
+        return _same_misses(found, [each for each in lost if each[0] in tested])
     if any(passes(subject, exercise, (name,), seed, extra=extra) for name in tested):
         return False  # most are told apart by the first of them
     return _same_misses(_lost(subject, exercise, seed, extra), lost)
@@ -67,9 +72,10 @@ def shows(subject: Subject, exercise: Exercise, name: str, seed: int) -> bool:
 
 
 def _calls(exercise: Exercise, seed: int) -> list[Call]:
+    rounds = 1 if kernels_of(exercise.reference) else DRAWS  # interpreted: each takes long
     return [
         call
-        for number in range(DRAWS)
+        for number in range(rounds)
         for call in exercise.draws(np.random.default_rng([seed, number]))
     ]
 

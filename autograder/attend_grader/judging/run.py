@@ -126,6 +126,19 @@ def passes(
     )
 
 
+def losses(
+    subject: Subject, exercise: Exercise, names: Collection[str], seed: int, *, extra: bool
+) -> list[tuple[str, str]]:
+    """Which of the named properties a subject loses, each with the reason."""
+    found = []
+    for prop in exercise.properties:
+        probe = _probe(exercise, prop.name, seed, extra)
+        if prop.name in names:
+            loss = _tested(lambda prop=prop, probe=probe: prop.test(subject, probe), exercise)
+            found += [] if loss is None else [(prop.name, loss.reason)]
+    return found
+
+
 def _probe(exercise: Exercise, name: str, seed: int, extra: bool) -> Probe:
     """Random numbers for a property, its own."""
     rng = np.random.default_rng([seed, zlib.crc32(name.encode())])

@@ -321,7 +321,7 @@ EXERCISE = Exercise(
         Property("a hand-worked example: rank 1", 1, _worked),
         Property("forward: keys and values made from the latents", 2, _naive),
         Property("forward: mask", 1, _masks(None)),
-        Property("forward_absorbed: the same output and weights", 1, _follows),
+        Property("forward_absorbed: output and weights", 1, _follows),
         Property("forward_absorbed: mask", 1, _masks(ABSORBED)),
         Property(
             "forward_absorbed: makes no keys",

@@ -269,7 +269,7 @@ EXERCISE = Exercise(
         agrees(
             "pairs of halves, a frequency for each", _pairs, points=2, repeat=1, tolerance=SINGLE
         ),
-        Property("scores depend on m − n only, to 1e-6 at 100,000", 2, _scores),
+        Property("the right score for each m − n, to 1e-6 at 100,000", 2, _scores),
         agrees("heads share positions, sequences need not", _places, repeat=1, tolerance=SINGLE),
         known("exact at position 100,000, whole or not", _far, tolerance=ROUNDED),
         Property("the dtype of x comes out", 1, _types),

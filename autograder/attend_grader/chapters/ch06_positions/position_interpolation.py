@@ -107,10 +107,11 @@ SLIPS = (
         "(wanted − 1). Chen et al. multiply by trained / wanted.",
     ),
     Slip(
-        "converted too late",
+        "float32 on the way",
         (SQUEEZED, f"(positions * {SHARE}).double()"),
         "The values are right to seven digits only: something on the way was float32, as whole "
-        "numbers times a Python float or torch.tensor of a fraction are. Begin with .double().",
+        "numbers times a Python float or torch.tensor of a fraction are. Keep everything in "
+        "float64: positions.double() first, and the ratio a plain number.",
     ),
 )
 

@@ -92,7 +92,8 @@ def _scores(subject: Subject, probe: Probe) -> None:
         if longest > 1e-5:
             raise probe.miss(
                 f"a vector of length 1 comes out with a length that is off by {longest:.2g}: a "
-                "rotation keeps lengths. Do both numbers of a pair turn by the same angle?",
+                "rotation keeps lengths. Do both numbers of a pair turn by the same angle, "
+                "with one minus sign?",
                 *given,
             )
         scores = turned_q @ turned_k.mT
@@ -120,8 +121,8 @@ def _types(subject: Subject, probe: Probe) -> None:
         value = probe.agree(subject, *given, want=want, tolerance=tolerance, why=why).value
         for x, right, name, result in zip(pair, want, "qk", value, strict=True):
             if result.dtype != x.dtype:
-                text = f"{name} has dtype {x.dtype}, but its result {result.dtype}: bring sines "
-                raise probe.miss(f"{text}and cosines to the dtype of each of the two.", *given)
+                text = f"{name} has dtype {x.dtype}, but its result {result.dtype}: return "
+                raise probe.miss(f"{text}each of the two in its own dtype.", *given)
             try:  # the finer one of two dtypes keeps its digits
                 expect_close(result, right, dict(kinds)[x.dtype], f"the result of {name}")
             except Miss as miss:

@@ -78,6 +78,7 @@ def _counted(rng: np.random.Generator) -> Iterator[Case]:
     yield from _grouped(rng)
     yield _case(*_heads(rng, (2, 1, 1, 17, 17, 16)), 16, 16)
     yield _case(*_heads(rng, (1, 2, 2, 17, 33, 16)), 16, 16)
+    yield _case(*_heads(rng, (1, 1, 1, 33, 70, 16)), 16, 32)
 
 
 def _float16(rng: np.random.Generator) -> Iterator[Case]:
@@ -162,7 +163,7 @@ def draws(rng: np.random.Generator) -> list[Call]:
     )
     cases = [_case(*_heads(rng, size)) for size in sizes]
     q, k, v = _heads(rng, (2, 2, 2, 6, 6, 16))
-    views = _stored(q, 0, 2, 1, 3), _stored(k, 2, 0, 1, 3), _stored(v, 1, 0, 2, 3)
+    views = _stored(q, 0, 2, 1, 3), _stored(k, 2, 0, 1, 3), _stored(v, 0, 2, 1, 3)
     others = _stored(q, 2, 1, 0, 3), k, v
     return [call for _, call, _ in (*cases, _case(*views), _case(*others))]
 
@@ -241,6 +242,16 @@ SLIPS = (
         "rows taken for contiguous in q",
         ("t[:, None] * q_row", "t[:, None] * D"),
         "Rows of q are taken to be D numbers apart. In a view they are q_row apart.",
+    ),
+    Slip(
+        "rows taken for contiguous in k",
+        ("s[:, None] * k_row", "s[:, None] * D"),
+        "Rows of k are taken to be D numbers apart. In a view they are k_row apart.",
+    ),
+    Slip(
+        "rows taken for contiguous in v",
+        ("s[:, None] * v_row", "s[:, None] * D"),
+        "Rows of v are taken to be D numbers apart. In a view they are v_row apart.",
     ),
     Slip(
         "rows taken for contiguous in k and v",

@@ -23,7 +23,13 @@ RAGGED: tuple[Size, ...] = ((21, 39, 16, 16, 16), (5, 1, 16, 16, 16), (1, 33, 32
 
 def draws(rng: np.random.Generator) -> list[Call]:
     """One key too few for a tile, one too many, one key, whole tiles; scores far below 0."""
-    sizes = ((21, 31, 16, 16, 16), (5, 33, 16, 16, 16), (3, 1, 32, 16, 16), (18, 32, 16, 16, 32))
+    sizes = (
+        (21, 31, 16, 16, 16),
+        (5, 33, 16, 16, 16),
+        (3, 13, 32, 16, 16),
+        (2, 1, 16, 16, 16),
+        (18, 32, 16, 16, 32),
+    )
     calls = [call for _, call, _ in plain(sizes)(rng)]
     return [*calls, Call((*low(rng, 5, 32), 16, 16))]
 

@@ -76,7 +76,7 @@ def far(rng: np.random.Generator, t: int, s: int, d: int) -> Iterator[tuple[str,
     yield "scores of some ±1,000", [8 * q, k, v]
     yield "all scores near −2,000", [size + q * 0, -size + k / 4, v]
     steps = torch.linspace(-size, size, t).round()[:, None].expand(t, d)
-    yield "scores that differ by 4,000 from query to query", [steps.clone(), size + k, v]
+    yield "scores from −2,000 to 2,000, of one query all 0", [steps.clone(), size + k, v]
     odd = torch.arange(s)[:, None] % 2  # dot products of 6,146 and 6,143; both are 6,144 in float16
     k = torch.full((s, d), 768 / d) + (0.25 - 0.375 * odd) * (torch.arange(d) == 0)
     v = (1.0 + odd).expand(s, d)
@@ -195,7 +195,7 @@ def halves(
     """
     q, k, v = (x.half() for x in head(rng, t, s, d))
     v = (4300 + 40 * v).half()  # their means lie between float16's numbers, which are 4 apart
-    yield "float16, equal scores, values near 4,300", [0 * q, k, v]
+    yield "float16, all scores 0, values near 4,300", [0 * q, k, v]
     k = torch.full_like(k, 1 - math.log((block_s - 1) / 4.5e-4) / d**0.5)
     k[int(rng.integers(max(s - t, 0) + 1))] = 1
     yield "float16, one large weight and many small ones", [torch.ones_like(q), k, v]

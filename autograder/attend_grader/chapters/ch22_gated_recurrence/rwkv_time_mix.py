@@ -93,7 +93,11 @@ def _large(rng: np.random.Generator) -> Iterator[tuple[str, Any, Any]]:
     yield "a bonus of −10⁶", args, (means(*args), None)
     r, k, v = np.array([[-1e3], [0.0]]), np.array([[0.0], [35.0]]), np.array([[1e12], [0.0]])
     args = r, k, v, np.zeros(1), np.zeros(1)
-    yield "e^−35 of a value of 1e12 counts", args, (means(*args), None)
+    yield (
+        "a gate of −1000 hides a value of 1e12; then e^−35 of it counts",
+        args,
+        (means(*args), None),
+    )
 
 
 def _in_parts(subject: Subject, probe: Probe) -> None:

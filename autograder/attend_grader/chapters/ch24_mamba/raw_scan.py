@@ -104,7 +104,7 @@ SLIPS = (
             "functional.softplus(raw + bias)",
             "functional.softplus(functional.softplus(raw + bias))",
         ),
-        "Δ went through softplus twice, so it is never below ln 2.",
+        "raw + bias went through softplus twice, so it is never below ln 2.",
     ),
     Slip(
         "relu for softplus",
@@ -115,8 +115,8 @@ SLIPS = (
     Slip(
         "softplus twice in the decay",
         ("torch.exp(step[..., None] * a)", "torch.exp(functional.softplus(step)[..., None] * a)"),
-        "What is written is right, but for the decay Δ went through softplus twice. Both should "
-        "use the same Δ.",
+        "What is written is right, but for the decay raw + bias went through softplus twice. Both "
+        "should use the same Δ.",
     ),
     Slip(
         "only the decay is clamped",

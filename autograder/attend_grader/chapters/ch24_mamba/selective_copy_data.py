@@ -54,8 +54,9 @@ def _all_sizes(rng: np.random.Generator, most: int) -> Call:
 
 def _edges(rng: np.random.Generator) -> Iterator[tuple[str, Call]]:
     yield "one symbol", _case(rng, 2, 5, 1)
-    keys, symbols = torch.tensor([[3e5, 1.0, 9e5]]), torch.tensor([[7, 4, 5]])
-    yield "large keys, and a symbol for each place", Call((keys, symbols))
+    for size in (1e5, 1e12):
+        keys, symbols = torch.tensor([[3 * size, 1.0, 9 * size]]), torch.tensor([[7, 4, 5]])
+        yield "large keys, and a symbol for each place", Call((keys, symbols))
     yield "as many symbols as places: no noise", _case(rng, 2, 4, 4)
     yield "one place", _case(rng, 3, 1, 1)
 
