@@ -354,9 +354,8 @@ if ready(causal_mask):
 # %% [markdown]
 # ### The leak test
 #
-# Is the *model* blind to the future? A leak can be anywhere: in the mask, after it, in a mean
-# before attention. A test need not know where, if the function repeats bit for bit (no dropout,
-# no sampling):
+# A leak can be anywhere: in the mask, after it, in a mean before attention. A test need not know
+# where, if the function repeats bit for bit (no dropout):
 #
 # > Change one token. Every output that moved, even in one bit, depends on that token.
 #
@@ -368,8 +367,8 @@ if ready(causal_mask):
 # <details><summary>Predict first: which of the five suspects in the next cell leak?</summary>
 #
 # All but the first. A triangle one place too wide shows the next token. A score of 0 is not hidden.
-# Weights set to 0 after the softmax were divided by a sum that includes the future. The last one
-# has a perfect mask, and leaks in the mean of all tokens.
+# Weights set to 0 after the softmax were divided by a sum that includes the future. The last has a
+# perfect mask, and leaks in the mean of all tokens.
 #
 # </details>
 
@@ -401,8 +400,8 @@ if ready(masked_softmax, self_attention, causal_mask):
 # %% [markdown]
 # ### A leak that passes its tests
 #
-# On paper, you may as well set hidden weights to 0 *after* the softmax and divide each row by its
-# new sum: the old sum cancels. A colleague did that, and all three tests pass.
+# On paper, you may set hidden weights to 0 *after* the softmax and divide each row by its new sum:
+# the old sum cancels. A colleague did, and all three tests pass.
 
 
 # %%

@@ -9,6 +9,7 @@ from attend_solutions import recurrence
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch01_recurrence.shared import (
+    GATES,
     LN2,
     LN3,
     PROMISES,
@@ -86,6 +87,9 @@ def _huge(rng: np.random.Generator) -> Fresh:
     b_x[3:6] = -1000.0
     why = "an update gate's sum near −1000, and a state near 1,000, of which nothing is left"
     yield why, Call((x, 1e3 * h, w_x, w_h, b_x, b_h))
+    x, h, w_x, w_h, b_x, b_h = _gated(rng, WIDE, -WIDE)
+    b_x[8:], b_h[8:] = -2e11, 3e11
+    yield "sums of −2e11 from the input and 3e11 from the state", Call((x, h, w_x, w_h, b_x, b_h))
 
 
 CANDIDATE = "np.tanh(x_n + reset * h_n)"
@@ -188,7 +192,7 @@ EXERCISE = Exercise(
     title="A step of the GRU",
     goal="Write the cell with two gates that needs no second memory.",
     reference=recurrence.gru_cell,
-    contract=replace(PROMISES, ranges={"h": (-1e3, 1e3)}),
+    contract=replace(PROMISES, ranges={"h": (-1e3, 1e3)}, says=(GATES,)),
     properties=(
         worked(
             "a hand-worked example: gates 1/2 and 1/4 → 0.575",

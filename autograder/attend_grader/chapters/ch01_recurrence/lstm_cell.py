@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from attend_solutions import recurrence
 from attend_solutions.types import Array
 
 from attend_grader.chapters.ch01_recurrence.shared import (
+    GATES,
     LN3,
     PROMISES,
     SIZES,
@@ -195,7 +198,7 @@ EXERCISE = Exercise(
     title="A step of the LSTM",
     goal="Write the cell with three gates and a memory that is added to, not overwritten.",
     reference=recurrence.lstm_cell,
-    contract=PROMISES,
+    contract=replace(PROMISES, says=(GATES,)),
     properties=(
         worked(
             "a hand-worked example: gates 1/4, 1/2, 3/4",

@@ -17,6 +17,9 @@ PROMISES = Contract(
     numpy_only=True, accepts=(FLOAT64, FLOAT32, INTEGERS), views=True, arguments_unchanged=True
 )
 
+GATES = "Gates may be off by 10⁻¹⁰."
+"""Said of cells: the course's own sigmoid is off by 10⁻¹⁶, and memories may be large."""
+
 LN2, LN3 = float(np.log(2)), float(np.log(3))
 """tanh of these is exactly 0.6 and 0.8."""
 

@@ -237,5 +237,6 @@ def looking(named: tuple[str, ...], *, forbids: tuple[str, ...] = ()) -> Contrac
         masks=("mask",),
         hidden_rows=True,
         arguments_unchanged=True,
+        says=("Products of integers fit into int64.",),
         forbids=forbids,
     )
