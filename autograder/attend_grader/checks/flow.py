@@ -28,7 +28,7 @@ from attend_grader.checks.pulls import (
 from attend_grader.checks.stale import follows_parameters
 from attend_grader.checks.subject import Outcome, Subject, SubjectError
 from attend_grader.checks.torch_properties import transposed
-from attend_grader.checks.trials import Draws, Trial, form_of, keep_tried, trials
+from attend_grader.checks.trials import KEPT, Draws, Trial, form_of, keep_tried, trials
 
 VIEWED = 2
 """Draws whose arguments come once more as views: ``if x.is_contiguous()`` may cut the graph."""
@@ -86,11 +86,15 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
         for pull, outcome in zip(pulls, outcomes, strict=True):
             if pull.plain is not None and id(pull.plain) in came:
                 _as_plain(pull, outcome, came[id(pull.plain)])
-        keep_tried(sum(map(compared, pulls, outcomes)), NOTHING)
+        both = list(zip(pulls, outcomes, strict=True))
+        keep_tried(sum(compared(pull, came) for pull, came in both if not pull.silent), NOTHING)
         if EVERY in named:
             firsts = {trial.call.method: trial for trial in reversed(drawn)}
             for first in firsts.values():
                 follows_parameters(first, firsts)
+        for pull, outcome in both:
+            if pull.silent:
+                _after_silence(pull, outcome)
 
     return test
 
@@ -194,6 +198,15 @@ def _modes(pulls: list[Pull]) -> list[Pull]:
                 for name, key in zip(names, pull.wrt, strict=True)
             ]
     return found
+
+
+def _after_silence(pull: Pull, outcome: Outcome) -> None:
+    """As :func:`.pulls.compared`; what shows only after a call before is kept from that."""
+    try:
+        compared(pull, outcome)
+    except Miss as miss:
+        miss.cause, miss.topic = KEPT, f"{miss.topic}, {SILENT}"
+        raise
 
 
 def _as_plain(asked: Pull, outcome: Outcome, usual: Outcome) -> None:

@@ -213,7 +213,7 @@ class Probe:
         if want is None:
             oracle = self.reference if method is None else getattr(self.reference, method)
             want = oracle(*args, **kwargs)
-        what = self.results or "result"
+        got, what = outcome.value, self.results or "result"
 
         def compare(got: Any) -> None:
             if part is not None:
@@ -222,7 +222,7 @@ class Probe:
                 expect_close(got, want, tolerance, what)
 
         try:
-            compare(got := outcome.value)
+            compare(got)
         except Miss as miss:
             given = self.given(args, kwargs, method)
             kept = subject.made is not None and _holds(compare, subject, args, kwargs, method)

@@ -234,8 +234,8 @@ def _why(trial: Trial, outcome: Outcome, key: int | str, *, near: bool) -> str:
             return f"{name_of(trial, key)} is 0 here, so right values do not show how it is used."
         return (
             "Your values are right. Is part of the graph cut, does it lead to another argument, or "
+            "is a gradient scaled?"
         )
-        "is a gradient scaled?"
     named = [trial.names[key] if isinstance(key, int) else key for key in outcome.mutated]
     return f"Your values are right, but the call changes {' and '.join(named)} in place."
 
