@@ -220,8 +220,8 @@ def expect_compiled(
     for wanted in uses:
         if not any(n.startswith(wanted) for n in report["instructions"]):
             raise Miss(
-                f"compiled for sm_{architecture}, the code has no {wanted} instruction: the matrix "
-                "product does not run on the tensor cores.",
+                f"compiled for sm_{architecture}, the code has no {wanted} instruction, by which "
+                "its tensor cores multiply tiles of 64 rows and more.",
                 topic="instruction",
             )
 
@@ -283,7 +283,7 @@ def launched(subject: Subject, probe: Probe, call: Call) -> Outcome:
         raise SubjectError(outcome.error, _given(probe, call))
     if not outcome.trace:
         raise Miss(
-            "no kernel was launched: what is asked for is `kernel[grid](...)`.", topic="no kernel"
+            "no kernel was launched: what is asked for is what kernels make.", topic="no kernel"
         ).on(_given(probe, call), "")
     return outcome
 

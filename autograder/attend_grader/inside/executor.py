@@ -210,7 +210,11 @@ class Executor:
         from attend_grader.inside.compiling import compiled
 
         wanted = {k: request[k] for k in ("architecture", "warps", "stages")}
-        kernel = self.namespace.get(request.get("kernel", ""), self.candidate)
+        name = request.get("kernel", "")
+        named = [v for v in self.namespace.values() if isinstance(v, types.FunctionType)]
+        spaces = (self.namespace, *(function.__globals__ for function in named))
+        found = (space[name] for space in spaces if name in space)
+        kernel = next(found, self.candidate)
         return {"report": compiled(kernel, request["types"], request["constants"], **wanted)}
 
     def _many(self, request: dict[str, Any]) -> list[dict[str, Any]]:

@@ -114,7 +114,7 @@ SLIPS = (
     Slip(
         "bias outside the reset gate",
         (("+ b_x", "+ b_x + b_h"), ("h @ w_h + b_h", "h @ w_h")),
-        "The reset gate multiplies h @ w_h, and the bias b_h is added after it. The bias belongs "
+        "The reset gate multiplies h @ w_h, and the bias b_h is added outside it. It belongs "
         "to what comes from the state: r · (h @ w_h + b_h).",
     ),
     Slip(

@@ -71,6 +71,12 @@ SLIPS = (
         "−inf.",
     ),
     Slip(
+        "places hidden in full tiles too",
+        (HIDE, HIDE.replace("s[None, :] < S", "s[None, :] - first < S % BLOCK_S")),
+        "Full tiles lose keys too, as if places in a tile were compared with S % BLOCK_S. Hide the "
+        "places s ≥ S.",
+    ),
+    Slip(
         "hidden one key too early",
         (HIDE, HIDE.replace("< S", "< S - 1")),
         "The last key is hidden as well. Only places s ≥ S should be.",
