@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attend_grader.checks.subject import CallError, local
+from attend_grader.checks.outcomes import CallError
+from attend_grader.checks.subject import local
 from attend_grader.grading.names import origins
 from attend_grader.inside.bans import Bans
 from attend_grader.inside.telling import NotAllowed

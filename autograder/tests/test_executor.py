@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call
-from attend_grader.checks.subject import Outcome, Subject, local
+from attend_grader.checks.subject import Subject, local
 from attend_grader.inside import codec
 
 

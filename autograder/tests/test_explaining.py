@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attend_grader.checks.subject import CallError
+from attend_grader.checks.outcomes import CallError
 from attend_grader.judging.explain import explain
 
 

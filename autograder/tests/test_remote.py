@@ -17,7 +17,8 @@ from attend_grader import chapters
 from attend_grader.checks import flow
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Call, Exercise, Probe
-from attend_grader.checks.subject import CallError, Subject, SubjectError, local
+from attend_grader.checks.outcomes import CallError
+from attend_grader.checks.subject import Subject, SubjectError, local
 from attend_grader.checks.torch_properties import module_call
 from attend_grader.inside import codec
 from attend_grader.judging.judge import judge, references_for

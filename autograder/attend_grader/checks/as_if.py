@@ -24,9 +24,10 @@ from attend_grader.checks.calls import (
     replaced,
     usable,
 )
-from attend_grader.checks.cases import AXES, Case
+from attend_grader.checks.cases import Case
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call
-from attend_grader.checks.subject import Outcome
+from attend_grader.checks.traits import AXES
 from attend_grader.inside.kernels import launches
 
 EditCall = Callable[[Case], Call | None]

@@ -9,8 +9,9 @@ import numpy as np
 
 from attend_grader.checks.calls import numbers, parts
 from attend_grader.checks.compare import Tolerance, as_array, mismatches
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call
-from attend_grader.checks.subject import Outcome, Subject
+from attend_grader.checks.subject import Subject
 
 SAME = Tolerance(
     "same behaviour",

@@ -18,9 +18,10 @@ import numpy as np
 
 from attend_grader.checks.compare import as_array
 from attend_grader.checks.instances import target_of
+from attend_grader.checks.outcomes import CallError, Outcome
 from attend_grader.checks.probe import Call
 from attend_grader.checks.properties import VIEWS
-from attend_grader.checks.subject import CallError, Outcome, Subject, local
+from attend_grader.checks.subject import Subject, local
 from attend_grader.inside import codec
 from attend_grader.inside.kernels import launches
 

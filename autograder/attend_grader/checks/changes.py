@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from attend_grader.checks.cases import AXES
+from attend_grader.checks.traits import AXES
 
 Change = Callable[[np.ndarray], np.ndarray]
 """What may have become of the right result."""

@@ -21,7 +21,8 @@ from attend_grader.checks.bounded import MOST_LINES, MOST_MEMORY, bounded
 from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.cases import Case
 from attend_grader.checks.mutation import calls, edits, returned, to_write
-from attend_grader.checks.subject import CallError, local
+from attend_grader.checks.outcomes import CallError
+from attend_grader.checks.subject import local
 from attend_grader.inside.kernels import launches
 
 VAGUE = (

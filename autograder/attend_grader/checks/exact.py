@@ -24,9 +24,10 @@ from attend_grader.checks.calls import (
     usable,
 )
 from attend_grader.checks.compare import FLOAT32, FLOAT64, told_apart
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call
 from attend_grader.checks.sizes import Sized
-from attend_grader.checks.subject import Outcome, local
+from attend_grader.checks.subject import local
 
 STEPS = 4
 """Units in the last place by which arguments are moved."""

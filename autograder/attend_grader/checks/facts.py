@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attend_grader.checks.cases import AXES
 from attend_grader.checks.relations import Pairs
+from attend_grader.checks.traits import AXES
 
 NEARER = "is nearer to 0 than the right one, wherever that is not 0"
 

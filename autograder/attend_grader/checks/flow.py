@@ -15,6 +15,7 @@ import torch
 
 from attend_grader.checks.calls import build_ahead, replaced, usable
 from attend_grader.checks.compare import Miss
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.pulls import (
     EVERY,
@@ -26,7 +27,7 @@ from attend_grader.checks.pulls import (
     pull_of,
 )
 from attend_grader.checks.stale import follows_parameters
-from attend_grader.checks.subject import Outcome, Subject, SubjectError
+from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.torch_properties import transposed
 from attend_grader.checks.trials import KEPT, Draws, Trial, form_of, keep_tried, trials
 

@@ -13,9 +13,10 @@ import numpy as np
 
 from attend_grader.checks.compare import FLOAT64, Miss, Tolerance
 from attend_grader.checks.instances import target_of
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.properties import NUMERICAL, derivative
-from attend_grader.checks.subject import Outcome, Subject
+from attend_grader.checks.subject import Subject
 
 Fresh = Iterable[tuple[str, Call]]
 """Fresh cases: what is special about the call, in words, and the call."""

@@ -21,9 +21,10 @@ import numpy as np
 
 from attend_grader.checks.compare import FLOAT32, Miss, Tolerance, as_array, expect_close
 from attend_grader.checks.launch_words import never_written, unfilled_loads, worst
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call, Probe, Property
 from attend_grader.checks.replay import describe_call
-from attend_grader.checks.subject import Outcome, Subject, SubjectError
+from attend_grader.checks.subject import Subject, SubjectError
 
 Cases = Callable[[np.random.Generator], Iterable[tuple[str, Call, Any]]]
 """Fresh cases: what is special about the call, the call (with its launcher), what is right."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attend_grader.checks.compare import Miss
-from attend_grader.checks.subject import Outcome
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.inside.memory import NO_ARGUMENT
 
 

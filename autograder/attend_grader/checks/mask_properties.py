@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from attend_grader.checks.compare import Miss, as_array, expect_close
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Probe
-from attend_grader.checks.subject import Outcome, Subject
+from attend_grader.checks.subject import Subject
 
 SHOWN = 64
 """Masks up to this many places are shown whole."""

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from attend_grader.checks.cases import AXES
 from attend_grader.checks.relations import Pairs
+from attend_grader.checks.traits import AXES
 
 LONG = 4
 """Length of an axis from which halves and odd places are told."""

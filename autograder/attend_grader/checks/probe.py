@@ -18,8 +18,9 @@ from attend_grader.checks.compare import (
     expect_item,
     item_names,
 )
+from attend_grader.checks.outcomes import Logged, Outcome
 from attend_grader.checks.replay import describe_call
-from attend_grader.checks.subject import Logged, Outcome, Subject, SubjectError
+from attend_grader.checks.subject import Subject, SubjectError
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,9 @@ from attend_grader.checks.calls import (
     usable,
 )
 from attend_grader.checks.leading import root
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call, Probe, Test
-from attend_grader.checks.subject import Outcome, Subject
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.trials import Draws, Trial, form_of, keep_tried, run_together, trials
 
 Tries = list[tuple[str, Call, Outcome]]

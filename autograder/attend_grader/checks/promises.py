@@ -29,8 +29,9 @@ from attend_grader.checks.calls import (
 )
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.leading import with_stack
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call, Probe, Test
-from attend_grader.checks.subject import Outcome, Subject
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.trials import ALIKE, Draws, Trial, keep_tried, run_together, trials
 from attend_grader.inside.kernels import kernels_of
 

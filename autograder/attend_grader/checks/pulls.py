@@ -11,8 +11,9 @@ import torch
 
 from attend_grader.checks.calls import Bench, parts, reference_on, replaced, run_ahead
 from attend_grader.checks.compare import Miss, expect_close
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call
-from attend_grader.checks.subject import Outcome, SubjectError
+from attend_grader.checks.subject import SubjectError
 from attend_grader.checks.torch_properties import GRADIENT
 from attend_grader.checks.trials import Trial
 from attend_grader.inside.torch_gradients import gradients as pull_back

@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 
 from attend_grader.checks.calls import numbers, parts
-from attend_grader.checks.cases import AXES, Case
+from attend_grader.checks.cases import Case
 from attend_grader.checks.changes import Change, axis_words, changes
+from attend_grader.checks.traits import AXES
 
 Pairs = Sequence[tuple[Case, np.ndarray, np.ndarray]]
 """Cases with one result each: what came and what is right."""

@@ -9,7 +9,8 @@ import numpy as np
 import torch
 
 from attend_grader.checks.compare import Miss
-from attend_grader.checks.subject import Outcome, SubjectError
+from attend_grader.checks.outcomes import Outcome
+from attend_grader.checks.subject import SubjectError
 from attend_grader.checks.trials import Trial
 
 

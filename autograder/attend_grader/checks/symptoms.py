@@ -18,13 +18,14 @@ import numpy as np
 from attend_grader.checks.again import changes_its_mind
 from attend_grader.checks.as_if import AS_IF, apart, as_if
 from attend_grader.checks.calls import parts
-from attend_grader.checks.cases import Case, describe, logged, observe
+from attend_grader.checks.cases import Case, logged, observe
 from attend_grader.checks.edited import USED, edited
 from attend_grader.checks.evidence import Evidence
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.form import form
 from attend_grader.checks.results import plainly, related, where
 from attend_grader.checks.subject import Subject
+from attend_grader.checks.traits import describe
 from attend_grader.checks.when import when
 from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, inside, of_values
 

@@ -24,9 +24,10 @@ from attend_grader.checks.calls import (
 )
 from attend_grader.checks.compare import SINGLE, Miss, mismatches
 from attend_grader.checks.instances import instance
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.replay import describe_call
-from attend_grader.checks.subject import Outcome, Subject, SubjectError
+from attend_grader.checks.subject import Subject, SubjectError
 
 Draws = Callable[[np.random.Generator], Sequence[Call]]
 

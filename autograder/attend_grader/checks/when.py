@@ -7,7 +7,8 @@ from collections.abc import Collection, Sequence
 from itertools import combinations
 
 from attend_grader.checks.calls import numbers
-from attend_grader.checks.cases import AXES, IS_WORD, Case
+from attend_grader.checks.cases import Case
+from attend_grader.checks.traits import AXES, IS_WORD
 
 FIRST = (
     " is given",

@@ -7,7 +7,7 @@ import re
 
 import numpy as np
 
-from attend_grader.checks.subject import CallError
+from attend_grader.checks.outcomes import CallError
 
 
 def about_shapes(error: CallError, line: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from attend_grader.checks.subject import CallError
+from attend_grader.checks.outcomes import CallError
 
 Results = Mapping[str, Sequence[str]]
 """Earlier functions that return several values: name → what these are called."""

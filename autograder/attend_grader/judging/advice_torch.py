@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from attend_grader.checks.subject import CallError
+from attend_grader.checks.outcomes import CallError
 
 
 def about_torch(error: CallError, line: str) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from attend_grader.checks.subject import CallError
+from attend_grader.checks.outcomes import CallError
 from attend_grader.judging.advice_arrays import about_kinds, about_shapes
 from attend_grader.judging.advice_names import (
     Results,

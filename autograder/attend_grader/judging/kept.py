@@ -24,10 +24,11 @@ from attend_grader.checks.calls import (
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.leading import root, stack_of
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.promises import overwrites
 from attend_grader.checks.sizes import ANY, Sized, as_like, plain_numbers, with_value
-from attend_grader.checks.subject import Outcome, Subject, SubjectError
+from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.trials import KEPT, Trial, form_of
 from attend_grader.inside import codec
 from attend_grader.inside.calling import arrays

@@ -22,10 +22,11 @@ from attend_grader.checks.compare import Miss
 from attend_grader.checks.exact import Exact
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.leading import root
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call, Probe
 from attend_grader.checks.promises import changes, overwrites
 from attend_grader.checks.sizes import ANY, AS_DRAWN, Sized
-from attend_grader.checks.subject import Outcome, Subject, SubjectError, local
+from attend_grader.checks.subject import Subject, SubjectError, local
 from attend_grader.checks.trials import Trial
 from attend_grader.inside.kernels import launches
 from attend_grader.judging.kept import many, nearly_the_same, one_array, passed_back, thrice

@@ -8,7 +8,8 @@ from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.calls import numbers, parts
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Exercise
-from attend_grader.checks.subject import Outcome, SubjectError, local
+from attend_grader.checks.outcomes import Outcome
+from attend_grader.checks.subject import SubjectError, local
 from attend_grader.checks.trials import Trial
 
 

@@ -13,10 +13,11 @@ from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.compare import CALLED, Miss
 from attend_grader.checks.contract import GRADIENTS, UNCHANGED
 from attend_grader.checks.exercise import Exercise, Probe, Property
+from attend_grader.checks.outcomes import Logged
 from attend_grader.checks.probe import call_of
 from attend_grader.checks.promises import CHANGES, OVERWRITES, changes
 from attend_grader.checks.replay import describe_call
-from attend_grader.checks.subject import Logged, Subject, SubjectError
+from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.trials import KEPT
 from attend_grader.inside.kernels import kernels_of
 from attend_grader.judging.explain import explain

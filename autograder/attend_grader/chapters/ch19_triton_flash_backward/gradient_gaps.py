@@ -20,8 +20,9 @@ from attend_grader.chapters.ch19_triton_flash_backward.shared import (
 from attend_grader.checks.compare import Miss, Tolerance, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import launched
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.promises import changes
-from attend_grader.checks.subject import Outcome, Subject
+from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
 GAP = Tolerance(
