@@ -237,7 +237,7 @@ from attend_solutions.triton_flash_backward import flash_attention
 # **Use it.** Chapter 07's model (4 layers of 4 heads) can attend through your function, forwards
 # and backwards. Let it learn a sentence by heart, in 10 steps of Adam: all gradients of its
 # queries, keys and values come from your kernels. A second copy learns by plain attention and
-# autograd. It takes about 6 seconds.
+# autograd. It takes some 8 seconds.
 
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
