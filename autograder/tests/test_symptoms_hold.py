@@ -51,7 +51,7 @@ def test_too_large_is_said_of_the_calls_that_were_counted() -> None:
         return right + (len(tiles(keys, rest[1])) - 1) * queries * width
 
     said = _told(for_each_pair, TRAFFIC)  # right where there is one tile of keys only
-    assert said == "In the calls that go wrong, your result is too large."
+    assert said == "In the calls tried that went wrong, your result is too large."
 
 
 def test_calls_are_counted_once() -> None:
@@ -105,7 +105,7 @@ def test_what_a_check_saw_come_out_right_is_not_said_to_be_wrong() -> None:
         return m, total, a / np.where(total == 0, 1, total)[..., None]
 
     said = _told(divided, ONLINE)
-    assert said.startswith("In the calls that go wrong, accumulator is nearer to 0 than ")
+    assert said.startswith("In the calls tried that went wrong, accumulator is nearer to 0 than ")
 
 
 def test_of_one_wrong_result_nothing_is_said_of_each_of_them() -> None:

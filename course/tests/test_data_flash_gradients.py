@@ -72,7 +72,7 @@ def test_another_order_changes_only_sums_that_programs_share() -> None:
 def test_a_model_learns_a_sentence_by_heart() -> None:
     learner = Learner()
     assert learner.recite() != BY_HEART
-    bits = learner.learn(plain_attention, 10)
+    bits = learner.learn(plain_attention, 7)
     assert bits[-1] < 0.15 * bits[0]
     assert learner.recite() == BY_HEART
 

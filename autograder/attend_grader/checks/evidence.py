@@ -18,7 +18,7 @@ Find = Callable[[Sequence[Case]], str | None]
 """Looks for a sentence that holds of all the calls it is given."""
 
 ORDINARILY = "In all ordinary calls tried, "
-WRONG_ONES = "In the calls that go wrong, "
+WRONG_ONES = "In the calls tried that went wrong, "
 
 
 class Evidence:
@@ -37,6 +37,7 @@ class Evidence:
         off: those that came to a wrong result.
         valued: the ``cases`` that came to a result.
         bad: all calls that came to a wrong result, of the properties too.
+        marked: these, and those of which rounding decides: a card may show them as wrong.
     """
 
     def __init__(self, cases: Sequence[Case], exercise: Exercise, shown: Sequence[Case]) -> None:
@@ -48,6 +49,8 @@ class Evidence:
         self.off = [case for case in self.wrong if case.got.error is None]
         self.valued = [case for case in cases if case.got.error is None]
         self.bad = [case for case in self.every if case.wrong and case.got.error is None]
+        unsure = [case for case in shown if case.unsure and case.got.error is None]
+        self.marked = [*self.bad, *unsure]
 
     def without_errors(self) -> Evidence:
         """The calls that came to a result."""
@@ -68,7 +71,7 @@ class Evidence:
 
     def of_wrong(self, find: Find) -> str | None:
         """A sentence of all calls that went wrong; it says so where others went right."""
-        text = find(self.bad) if self.bad else None
+        text = find(self.marked) if self.bad else None
         if not text or all(case.wrong for case in self.every):
             return text
         return within(WRONG_ONES, text)

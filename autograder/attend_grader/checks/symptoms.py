@@ -162,7 +162,7 @@ class _Search:
         rest = _Search(self.evidence.without_errors()).sentence()
         if rest and not rest.startswith(RIGHT):
             return f"{head}. In other calls: {inside(rest)}"
-        how = self._plainly(self.bad) or "wrong"
+        how = self._plainly(self.evidence.marked) or "wrong"
         if "wrong" in how:
             return f"{head}; without an error, it gives wrong results too."
         return f"{head}. Where it goes wrong without an error, {inside(how)}"
@@ -182,12 +182,12 @@ class _Search:
         """
         told = self.evidence.when(lambda case: case.wrong)
         if len(self.wrong) == len(self.cases):
-            return None if strong else where(self.bad, self.names)
+            return None if strong else where(self.evidence.marked, self.names)
         how = self._formed(self.bad) or self._related(self.bad)
         if strong and not how:
             return None
-        weak = how or self._plainly(self.bad)
-        place = None if how else where(self.bad, self.names)
+        weak = how or self._plainly(self.evidence.marked)
+        place = None if how else where(self.evidence.marked, self.names)
         raising = any(case.got.error is not None for case in self.evidence.every)
         tail = "" if raising else " ".join(text for text in (weak, place) if text)
         tail = f"There, {inside(tail)}" if tail else ""

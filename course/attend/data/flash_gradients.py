@@ -140,7 +140,7 @@ def differing(one: Tensor, other: Tensor) -> int:
     return int((one.view(torch.int32) != other.view(torch.int32)).sum())
 
 
-BY_HEART = "Attention is a weighted mean, made tile by tile."
+BY_HEART = "Softmax, made tile by tile."
 
 
 class Learner:
