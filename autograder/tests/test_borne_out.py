@@ -86,7 +86,10 @@ def test_a_relation_holds_of_calls_on_the_card_too() -> None:
 
     assert one_row(1).shape == (1,) != np.squeeze(_triangle(1)).shape
     said = _judged(one_row, "causal_mask").symptom
-    assert said == "Your result is the right one without its first axis where that has length 1."
+    assert (
+        said
+        == "In all calls tried, your result is the right one without its first axis where that has length 1."
+    )
 
 
 def test_a_relation_of_ordinary_calls_is_told_of_these() -> None:
@@ -117,7 +120,7 @@ def test_calls_with_many_masks_are_told_apart() -> None:
         return combined
 
     said = str(_judged(forgets, "combine_masks").symptom)
-    assert "just those where a third of masks is given (None is not counted)" in said
+    assert "just those where a third one of masks is given (None is not counted)" in said
 
 
 def test_a_promise_of_masks_counts_the_calls_that_it_drew() -> None:

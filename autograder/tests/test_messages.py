@@ -220,7 +220,7 @@ def test_results_are_called_by_their_names_and_swaps_noticed() -> None:
     miss = _miss((3 * two, one), (one, two), what=names)
     assert miss.message.endswith(f"(2, 3). That is the shape of grad_k: {order}")
     miss = _miss((SQUARE, SQUARE), (SQUARE + 1, SQUARE), what=names)
-    assert miss.message.endswith("That is grad_k, which you return in its own place too.")
+    assert miss.message.endswith("That is also your grad_k.")
     miss = _miss((SQUARE, SQUARE + 1), (SQUARE + 1, SQUARE), what=names)
     assert miss.message.endswith(f"(4 of 4 differ). That is grad_k: {order}")
     assert miss.topic == order

@@ -161,7 +161,7 @@ def expect_item(
         for other in others:
             if np.any(_numeric(want[other])) and _agree(got[index], want[other], tolerance):
                 if _agree(got[other], want[other], tolerance):  # in both places, so not exchanged
-                    miss.cause = f"That is {names[other]}, which you return in its own place too."
+                    miss.cause = f"That is also your {names[other]}."
                 else:
                     miss.cause, miss.topic = f"That is {names[other]}: {order}", order
                 raise

@@ -20,7 +20,7 @@ from attend_grader.checks.behaviour import same_structure
 from attend_grader.checks.bounded import MOST_LINES, MOST_MEMORY, bounded
 from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.cases import Case
-from attend_grader.checks.mutation import calls, edits, returned, to_write
+from attend_grader.checks.mutation import axes, calls, edits, returned, to_write
 from attend_grader.checks.outcomes import CallError
 from attend_grader.checks.subject import local
 from attend_grader.inside.kernels import launches
@@ -135,6 +135,8 @@ def _told(before: ast.AST, after: ast.AST, reference: Callable[..., Any]) -> str
             return f"a comparison were another one (< for ≤, or turned round){on}"
         case ast.Constant(value=bool()), _:
             return ""  # an option, or its default: when it is wrong says more
+        case ast.Constant(), _ if (before.lineno, before.col_offset) in axes(reference):
+            return f"another axis were exchanged{on}"
         case ast.Constant(), _:
             return f"{VAGUE[0]}{on}"
         case ast.Tuple(), _ if any(map(_indexes, before.elts)):

@@ -14,7 +14,7 @@ import linecache
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 OPERATORS: Mapping[type[ast.AST], tuple[type[ast.AST], ...]] = {
     ast.Add: (ast.Sub,),
@@ -126,6 +126,20 @@ def returned(reference: Callable[..., Any]) -> set[tuple[int, int]]:
     """Line and column of each tuple that a reference returns, as in :func:`edits`' nodes."""
     values = (n.value for n in ast.walk(_parsed(reference)) if isinstance(n, ast.Return))
     return {(v.lineno, v.col_offset) for v in values if isinstance(v, ast.Tuple)}
+
+
+def axes(reference: Callable[..., Any]) -> set[tuple[int, int]]:
+    """Line and column of each argument that says which axes are exchanged."""
+    found = (n for n in ast.walk(_parsed(reference)) if isinstance(n, ast.Call))
+    turns = (n for n in found if getattr(n.func, "attr", "") in _TURNS)
+    return {(a.lineno, a.col_offset) for turn in turns for a in ast.walk(turn) if _number(a)}
+
+
+def _number(node: ast.AST) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and type(node.value) is int
+
+
+_TURNS = ("transpose", "swapaxes", "permute", "moveaxis", "movedim")
 
 
 def calls(reference: Callable[..., Any], name: str) -> int:

@@ -226,7 +226,11 @@ def _keep_digits(trial: Trial, call: Call, outcome: Outcome) -> None:
     if found is not None:
         place, mine, right = found
         text = f"float64 in every array: {place} is {mine}, expected {right}. "
-        text += "Yours is right to float32's digits only." if near else ROUNDED
+        text += (
+            "Yours is right to some 7 digits only: rounded to float32, cut off, or a small number added?"
+            if near
+            else ROUNDED
+        )
         raise Miss(text, topic="digits of float64").on(trial.given(call), "")
 
 
@@ -339,7 +343,7 @@ def changes(names: Sequence[str]) -> Miss:
     several, it = ("s", "them") if len(names) > 1 else ("", "it")
     return Miss(
         f"your function changes its argument{several} {' and '.join(names)} in place: whoever "
-        f"called it would find {it} changed. Assign to a new name; `x -= y` and `x[...] = y` "
-        "write into the array itself, `z = x - y` makes a new one.",
+        f"called it would find {it} changed. `x -= y`, `x[...] = y` and `out=x` write into the "
+        "array itself, by whatever name; `z = x - y` makes a new one.",
         topic=CHANGES,
     )

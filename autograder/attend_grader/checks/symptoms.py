@@ -27,7 +27,7 @@ from attend_grader.checks.results import plainly, related, where
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.traits import describe
 from attend_grader.checks.when import when
-from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, inside, of_values
+from attend_grader.checks.wording import MARKED, ORDINARY, RIGHT, inside, of_values, tried
 
 FEW = 5
 """Wrong calls that have a type in common, and need: fewer may have it by chance."""
@@ -64,7 +64,7 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
         sentence = _Search(Evidence(cases, exercise, seen)).sentence()
         shapes = any(c.wrong and c.other_shape for c in cases)
-        told = of_values(sentence, any(c.other_type for c in cases), shapes)
+        told = tried(of_values(sentence, any(c.other_type for c in cases), shapes))
     return told and MISSING.sub(partial(there_after_all, subject.description.source or ""), told)
 
 
@@ -165,7 +165,7 @@ class _Search:
         how = self._plainly(self.evidence.marked) or "wrong"
         if "wrong" in how:
             return f"{head}; without an error, it gives wrong results too."
-        return f"{head}. Where it goes wrong without an error, {inside(how)}"
+        return f"{head}. Where it goes wrong without an error in the calls tried, {inside(how)}"
 
     def _form(self) -> str | None:
         """Another kind of value, or another number of results."""

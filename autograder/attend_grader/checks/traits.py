@@ -78,7 +78,7 @@ def _of_options(case: Case, exercise: Exercise) -> dict[str, bool]:
                 found |= {f"{name} is not 1": True, f"{name} is not zero": True}
             if parameter.kind is parameter.VAR_POSITIONAL:
                 count = sum(value is not None for value in args[listed.index(parameter) :])
-                found[f"a third of {name} is given (None is not counted)"] = count > 2
+                found[f"a third one of {name} is given (None is not counted)"] = count > 2
                 start = listed.index(parameter)
                 for one, what in zip(case.names[start:], args[start:], strict=False):
                     found[f"{one} is None"] = what is None

@@ -31,6 +31,12 @@ def of_values(sentence: str | None, wrong_type: bool, wrong_shape: bool) -> str 
     return re.sub(r"(?<!are )\bwrong in (?=\d)", f"the {what} are wrong in ", told)
 
 
+def tried(sentence: str | None) -> str | None:
+    """A sentence that says of which calls it speaks: other calls may show something else."""
+    known = sentence is None or " tried" in sentence or sentence.startswith("It raises ")
+    return sentence if known or sentence is None else f"In all calls tried, {inside(sentence)}"
+
+
 def inside(sentence: str) -> str:
     """A sentence as part of another one: it begins small, but for a name such as LSE."""
     return sentence if sentence[1:2].isupper() else sentence[0].lower() + sentence[1:]

@@ -6,10 +6,19 @@ import re
 
 from attend_grader.checks.outcomes import CallError
 
+PRODUCT = (
+    "in `a @ b` the last axis of a must be as long as the second-to-last of b, and axes before "
+    "these two equal, or of length 1."
+)
+"""What two tensors of a matrix product must have."""
+
 
 def about_torch(error: CallError, line: str) -> str:
     """Advice on what only torch says."""
     text = error.message
+    product = re.search(r"[^@\s]\s*@\s*\S|\bmatmul\(|\bbmm\(", line)
+    if "must match the size of tensor b" in text and product:
+        return f"{PRODUCT} `.mT` exchanges the last two axes, `.T` all of them."
     if "must match the size of tensor b" in text:
         return (
             "two lengths fit when they are equal or when one is 1, compared from the last axis. "
@@ -17,12 +26,14 @@ def about_torch(error: CallError, line: str) -> str:
             "adds it), or does one stand in the wrong place?"
         )
     if "Expected size for first two dimensions of batch2" in text or "at dimension 0" in text:
-        return "in `a @ b` the leading axes must be equal (or 1), and the inner lengths too."
+        return PRODUCT
     if "must have same number of dimensions" in text:
         return (
             "one has an axis more: `x[:, None]` adds an axis of length 1, `x[:, 0]` takes it out."
         )
     if "view size is not compatible" in text:
+        if ".view" not in line:
+            return "this needs memory in order, which a transposed tensor has not: `.contiguous()`."
         return "`.view` needs memory in order, which a transposed tensor has not: use `.reshape`."
     if re.search(r"shape '\[.*\b0\b.*\]' is invalid for input of size", text):
         return "one length came out as 0: a whole number was divided by a larger one."

@@ -68,7 +68,7 @@ def _state(subject: Subject, probe: Probe) -> None:
                 continue
             gate = logistic((x @ w_x + h @ w_h + b)[:, -c.shape[1] :])
             want = (gate * np.tanh(own), own)
-            why = "from the new memory that you return"
+            why = "from your second result, taken as the new memory"
             probe.agree(subject, *arguments, want=want, part=0, why=why)
 
 

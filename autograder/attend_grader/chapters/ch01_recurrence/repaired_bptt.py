@@ -65,8 +65,8 @@ SLIPS = (
     Slip(
         "the later step's slope",
         (BACK, "(grad_sums[:, t] @ w_h.T) * slopes[:, t]"),
-        "What comes back to step t − 1 is multiplied by the slope of step t, which da[:, t] has "
-        "already. It needs that of the state it arrives at: slopes[:, t - 1].",
+        "What comes back to step t − 1 is multiplied by the slope of step t. It needs that "
+        "of the state it arrives at: slopes[:, t - 1].",
     ),
     Slip(
         "slope before the weights",

@@ -24,7 +24,7 @@ def _one_step(rng: np.random.Generator) -> Fresh:
 
 def _start(rng: np.random.Generator) -> Fresh:
     x, h0, w_x, w_h, b = sequence_inputs(rng, 2, 3, 4, 3)
-    why = "inputs of 0 and no bias, so all comes from h0"
+    why = "inputs of 0 and no bias: nothing but h0 should count"
     yield why, Call((np.zeros_like(x), h0, w_x, w_h, np.zeros_like(b)))
     yield "h0 is 0, as at the start of a text", Call((x, np.zeros_like(h0), w_x, w_h, b))
     yield from _slow(rng)

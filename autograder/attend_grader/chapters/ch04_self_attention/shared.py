@@ -104,7 +104,7 @@ def within(mask: Any) -> Clue:
             return ""
         worst = int(off.argmax())
         total, hides = np.ravel(totals)[worst], not allowed.all(axis=-1).flat[worst]
-        lost = " Was the largest score looked for among hidden ones too?"
+        lost = " Is what is taken off before exp the largest visible score of that row?"
         lost = lost if total == 0 and hides else ""
         return (
             "The visible weights of a row must sum to 1; somewhere yours sum to "
