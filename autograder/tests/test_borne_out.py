@@ -86,10 +86,11 @@ def test_a_relation_holds_of_calls_on_the_card_too() -> None:
 
     assert one_row(1).shape == (1,) != np.squeeze(_triangle(1)).shape
     said = _judged(one_row, "causal_mask").symptom
-    assert (
-        said
-        == "In all calls tried, your result is the right one without its first axis where that has length 1."
+    told = (
+        "In all calls tried, your result is the right one without its "
+        "first axis where that has length 1."
     )
+    assert said == told
 
 
 def test_a_relation_of_ordinary_calls_is_told_of_these() -> None:

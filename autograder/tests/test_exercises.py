@@ -67,7 +67,13 @@ def slips_are_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def compiled(kernel: Any, *args: Any, **kwargs: Any) -> dict[str, Any]:
         if compiling.python_function(kernel).__code__.co_filename.startswith("<slip "):
-            return {"registers": 32, "spilled": 0, "shared": 0, "instructions": {"HGMMA": 1}}
+            return {
+                "registers": 32,
+                "spilled": 0,
+                "shared": 0,
+                "products": {"HGMMA": 1},
+                "instructions": {},
+            }
         return before(kernel, *args, **kwargs)
 
     monkeypatch.setattr(compiling, "compiled", compiled)

@@ -578,10 +578,10 @@ def test_results_nearer_to_0_at_every_place_are_told() -> None:
         return p * (0.5 + 0.3 * p)
 
     said = symptom(local(less), SOFTMAX, 0)
-    assert (
-        said
-        == "In all calls tried, your result is nearer to 0 than the right one, wherever that is not 0."
+    told = (
+        "In all calls tried, your result is nearer to 0 than the right one, wherever that is not 0."
     )
+    assert said == told
 
 
 def test_there_is_no_symptom_where_nothing_holds() -> None:

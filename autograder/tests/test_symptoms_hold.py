@@ -173,10 +173,11 @@ def test_the_kind_of_mistake_is_told_of_truth_values() -> None:
         return needed
 
     said = _told(no_last_tile, NEEDED)
-    assert (
-        said
-        == "In all calls tried, your result is False at places where True belongs, never the other way round."
+    told = (
+        "In all calls tried, your result is False at places where True "
+        "belongs, never the other way round."
     )
+    assert said == told
 
 
 def test_values_that_are_right_in_another_type_are_not_called_wrong() -> None:

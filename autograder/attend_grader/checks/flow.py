@@ -7,6 +7,7 @@ slip in the values costs nothing here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -16,7 +17,7 @@ import torch
 from attend_grader.checks.calls import build_ahead, replaced, usable
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.outcomes import Outcome
-from attend_grader.checks.probe import Call, Probe, Test
+from attend_grader.checks.probe import Learning, Probe, Test
 from attend_grader.checks.pulls import (
     EVERY,
     Pull,
@@ -78,11 +79,7 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
                 built.run(method="eval", graph=False)
             if pull.silent:
                 built.run(call.args, call.kwargs, method=call.method, graph=False)
-        outcomes = subject.many(
-            [replace(pull.trial.call, build=None) for pull in pulls],
-            [pull.trial.bench.subject for pull in pulls],
-            gradients=[pull.wanted(pull.cotangents) for pull in pulls],
-        )
+        outcomes = _pulled(subject, pulls)
         came = {id(pull): outcome for pull, outcome in zip(pulls, outcomes, strict=True)}
         for pull, outcome in zip(pulls, outcomes, strict=True):
             if pull.plain is not None and id(pull.plain) in came:
@@ -101,37 +98,50 @@ def gradients(draws: Draws, *, named: tuple[str, ...], layouts: bool = False) ->
 
 
 def wrong_gradients(
-    subject: Subject, probe: Probe, call: Call, named: tuple[str, ...], what: str
-) -> Miss | SubjectError | None:
-    """What is wrong with a candidate's gradients on one call, if anything is.
+    subject: Subject, probe: Probe, calls: Sequence[Learning], named: tuple[str, ...]
+) -> Iterator[Miss | SubjectError | None]:
+    """What is wrong with a candidate's gradients on each of several calls, if anything is."""
+    pulls: list[Pull | None] = []
+    for each in calls:
+        trial = Trial(subject, probe, each.call)
+        wrt, parameters = asked_of(trial, named)
+        pull = pull_of(trial, wrt, parameters) if wrt or parameters else None
+        pulls.append(None if pull is None else replace(pull, what=each.what))
+    build_ahead([pull.trial.bench for pull in pulls if pull is not None])
+    asked = [pull for pull in pulls if pull is not None and pull.trial.bench.error is None]
+    came = {id(pull): outcome for pull, outcome in zip(asked, _pulled(subject, asked), strict=True)}
+    for each, pull in zip(calls, pulls, strict=True):
+        if pull is None or id(pull) not in came:
+            yield None
+        elif each.finite:
+            yield _not_finite(pull, came[id(pull)])
+        else:
+            yield _lost(pull, came[id(pull)])
 
-    ``what`` is special about the call, for a message.
-    """
-    trial = Trial(subject, probe, call)
-    wrt, parameters = asked_of(trial, named)
-    pull = pull_of(trial, wrt, parameters) if wrt or parameters else None
-    if pull is None or trial.bench.error is not None:
-        return None
+
+def _pulled(subject: Subject, pulls: Sequence[Pull]) -> list[Outcome]:
+    """What came of each, asked for together."""
+    return subject.many(
+        [replace(pull.trial.call, build=None) for pull in pulls],
+        [pull.trial.bench.subject for pull in pulls],
+        gradients=[pull.wanted(pull.cotangents) for pull in pulls],
+    )
+
+
+def _lost(pull: Pull, outcome: Outcome) -> Miss | SubjectError | None:
+    """A gradient that is missing or wrong, as a loss."""
     try:
-        compared(replace(pull, what=what), pull.pulled(pull.cotangents))
+        compared(pull, outcome)
     except (Miss, SubjectError) as loss:
         return loss
     return None
 
 
-def nonfinite_gradients(
-    subject: Subject, probe: Probe, call: Call, named: tuple[str, ...], what: str
-) -> Miss | SubjectError | None:
-    """Whether a candidate's values are finite on one call, and its gradients not; as a loss."""
-    trial = Trial(subject, probe, call)
-    wrt, parameters = asked_of(trial, named)
-    pull = pull_of(trial, wrt, parameters) if wrt or parameters else None
-    if pull is None or trial.bench.error is not None:
+def _not_finite(pull: Pull, outcome: Outcome) -> Miss | None:
+    """Gradients that are not finite where the values are, as a loss."""
+    if not usable(outcome):
         return None
-    outcome = pull.pulled(pull.cotangents)
-    if outcome.error is not None or not usable(trial.bench(call)):
-        return None
-    right = pull.right(pull.cotangents)
+    trial, right = pull.trial, pull.right(pull.cotangents)
     for key, got in (outcome.gradients or {}).items():
         want = right.get(key)
         finite = want is not None and bool(want.isfinite().all())
@@ -139,7 +149,8 @@ def nonfinite_gradients(
             name = name_of(trial, key)
             text = f"the gradient of {name} is not finite, and the result is."
             cause = "Does an exponential overflow on the way, where the result does not show it?"
-            return Miss(text, cause=cause, topic=f"gradient of {name}").on(trial.given(call), what)
+            miss = Miss(text, cause=cause, topic=f"gradient of {name}")
+            return miss.on(trial.given(trial.call), pull.what)
     return None
 
 

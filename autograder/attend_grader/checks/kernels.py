@@ -171,7 +171,7 @@ def compiles(
         stages: of the pipeline.
         architecture: ten times the compute capability.
         most_spilled: bytes a thread may keep in local memory.
-        uses: names of instructions that the code must have, such as ``"HGMMA"``.
+        uses: names of products that the code must have, such as ``"HGMMA"``.
         points: what it is worth.
     """
 
@@ -219,7 +219,7 @@ def expect_compiled(
             topic="spills",
         )
     for wanted in uses:
-        if not any(n.startswith(wanted) for n in report["instructions"]):
+        if not report["products"].get(wanted):
             raise Miss(
                 f"compiled for sm_{architecture}, the code has no {wanted} instruction, by which "
                 "its tensor cores multiply tiles of 64 rows and more.",
@@ -250,7 +250,7 @@ def compiles_as_launched(
         name: the card's line.
         cases: calls; each kernel's first launch is compiled.
         most_spilled: bytes a thread may keep in local memory.
-        uses: names of instructions that the code must have, such as ``"HGMMA"``.
+        uses: names of products that the code must have, such as ``"HGMMA"``.
         points: what it is worth.
     """
 

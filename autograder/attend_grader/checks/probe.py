@@ -68,6 +68,21 @@ def call_of(logged: Logged) -> Call:
 
 
 @dataclass(frozen=True)
+class Learning:
+    """A call whose gradients are looked at.
+
+    Attributes:
+        call: the call.
+        what: what is special about it, for a message.
+        finite: whether gradients are held to being finite, and not to being right.
+    """
+
+    call: Call
+    what: str
+    finite: bool = False
+
+
+@dataclass(frozen=True)
 class Probe:
     """What a check works with: fresh random numbers and the exercise's oracle.
 

@@ -37,6 +37,10 @@ from attend_grader.inside.kernels import kernels_of
 
 Whole = Mapping[str, Callable[[np.ndarray], np.ndarray]]
 
+SEVEN = (
+    "Yours is right to some 7 digits only: is something rounded to float32, or cut off, or is a "
+    "small number added?"
+)
 ROUNDED = "It is off by no more than rounding to float32 can make it here."
 """Said of values for which even float32 is a coarse grid, as of differences of large numbers."""
 
@@ -226,11 +230,7 @@ def _keep_digits(trial: Trial, call: Call, outcome: Outcome) -> None:
     if found is not None:
         place, mine, right = found
         text = f"float64 in every array: {place} is {mine}, expected {right}. "
-        text += (
-            "Yours is right to some 7 digits only: rounded to float32, cut off, or a small number added?"
-            if near
-            else ROUNDED
-        )
+        text += SEVEN if near else ROUNDED
         raise Miss(text, topic="digits of float64").on(trial.given(call), "")
 
 

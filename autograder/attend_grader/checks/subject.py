@@ -144,6 +144,7 @@ class Subject:
         *,
         graph: bool = True,
         gradients: Sequence[Mapping[str, Any]] = (),
+        again: Sequence[Mapping[str, Any]] = (),
     ) -> list[Outcome]:
         """What the candidate does on each of several calls, carried together.
 
@@ -155,6 +156,7 @@ class Subject:
             on: for each call the candidate or an instance of it; empty: all are its own.
             graph: if not, under ``torch.no_grad()``.
             gradients: for each call what :meth:`gradients` takes; empty: none are asked for.
+            again: for each call what :meth:`run` takes; empty: all are called once.
         """
         subjects = on or [self] * len(calls)
         wanted: Sequence[Any] = gradients or [None] * len(calls)
@@ -162,9 +164,11 @@ class Subject:
             {**asked(call), "instance": subject.instance, "graph": graph, "gradients": pulled}
             for call, subject, pulled in zip(calls, subjects, wanted, strict=True)
         ]
+        for message, more in zip(messages, again, strict=False):
+            message["again"] = dict(more)
         outcomes = self._carried(calls, messages)
         for call, subject, outcome in zip(calls, subjects, outcomes, strict=True):
-            apart = call.launcher or call.shared or not graph
+            apart = call.launcher or call.shared or not graph or again
             if not (apart or (gradients and not outcome.mutated)):
                 made = subject.made if call.build is None else Made(**built_as(call))
                 self._note(call.args, call.kwargs, call.method, made, outcome)

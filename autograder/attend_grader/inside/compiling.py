@@ -2,23 +2,31 @@
 
 Under ``TRITON_INTERPRET=1`` Triton's own functions are interpreted ones, so the compiler runs in a
 process of its own, on the kernel's text and what that refers to:
-``python -m attend_grader.inside.compiling`` reads a request as JSON and answers likewise.
+``python -m attend_grader.inside.compiling`` reads requests, a line of JSON each, and answers
+likewise. It imports the compiler once and forks for each kernel: to import it, and to compute the
+key of Triton's cache, takes ten times as long as to compile a small kernel.
 """
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import hashlib
 import inspect
 import json
 import os
 import re
+import select
 import signal
 import subprocess
 import sys
 import tempfile
 import textwrap
+import traceback
 import types
 from collections.abc import Mapping
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -30,6 +38,9 @@ WALL_SECONDS = 300.0
 """On a machine that does much else at the time; whoever asks may be less patient."""
 
 MOST_TEXT = 2_000
+PRODUCTS = {"HGMMA": "wgmma.mma_async", "HMMA": "mma.sync"}
+"""Instructions of tensor cores: a machine's, and what asks for it in PTX, the assembler's text."""
+
 _HEAD = "import triton\nimport triton.language as tl\n"
 _known: dict[str, dict[str, Any]] = {}
 """Reports by request, of this process."""
@@ -50,6 +61,7 @@ def compiled(
     architecture: int = 90,
     warps: int = 4,
     stages: int = 2,
+    instructions: bool = False,
 ) -> dict[str, Any]:
     """Compile ``kernel`` in a process of its own; what became of it as plain data.
 
@@ -60,10 +72,13 @@ def compiled(
         architecture: ten times the compute capability.
         warps: a program.
         stages: of the software pipeline.
+        instructions: whether to count them: the disassembler takes a third of a second.
 
     Returns:
         ``registers`` a thread, bytes ``spilled`` a thread, bytes of ``shared`` memory a program,
-        ``instructions`` by name; or ``error``, with ``line`` within the kernel (0 if unknown).
+        ``products`` of matrices in the assembler's text by their instruction (:data:`PRODUCTS`),
+        ``instructions`` of the machine by name (none where they are not asked for); or ``error``,
+        with ``line`` within the kernel (0 if unknown).
     """
     try:
         source = _text(kernel)
@@ -77,37 +92,64 @@ def compiled(
         "architecture": architecture,
         "warps": warps,
         "stages": stages,
+        "instructions": instructions,
     }
     text = json.dumps(request, sort_keys=True)
     key = hashlib.sha256(text.encode()).hexdigest()
     if key not in _known:
-        _known[key] = _in_a_process(text)
+        _known[key] = _compiler(os.getpid()).answer(text)
     return _known[key]
 
 
-def _in_a_process(text: str) -> dict[str, Any]:
-    environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
-    with tempfile.TemporaryDirectory() as cache:
-        environment |= {"TRITON_CACHE_DIR": cache}
+class _Compiler:
+    """The process that compiles, for as long as this one lives."""
+
+    def __init__(self) -> None:
+        environment = {k: v for k, v in os.environ.items() if k != "TRITON_INTERPRET"}
+        self._process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "attend_grader.inside.compiling"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment,
+            start_new_session=True,
+        )
+        atexit.register(self.close)
+
+    def answer(self, request: str) -> dict[str, Any]:
+        """Its report."""
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert answers is not None
         try:
-            done = subprocess.run(
-                [sys.executable, "-P", "-m", "attend_grader.inside.compiling"],
-                input=text,
-                capture_output=True,
-                text=True,
-                env=environment,
-                timeout=WALL_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            return {"error": f"the compiler was not done after {WALL_SECONDS:g} s", "line": 0}
-    if hasattr(signal, "SIGXCPU") and done.returncode == -signal.SIGXCPU:
-        told = f"the compiler was not done after {SECONDS} s of processor time"
-        return {"error": told, "line": 0}
-    try:
-        return json.loads(done.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
-        last = (done.stderr.strip().splitlines() or ["no output"])[-1]
-        return {"error": f"the compiler ended with: {last}"[:MOST_TEXT], "line": 0}
+            requests.write(f"{request}\n".encode())
+            requests.flush()
+            ready, _, _ = select.select([answers], [], [], WALL_SECONDS)
+            if not ready:
+                self.close()
+                return {"error": f"the compiler was not done after {WALL_SECONDS:g} s", "line": 0}
+            return json.loads(answers.readline())
+        except (OSError, ValueError) as error:
+            self.close()
+            return {"error": f"the compiler ended: {error}"[:MOST_TEXT], "line": 0}
+        except BaseException:  # an interrupt: what it answers later would be to another request
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End it and what it started; another is started when it is needed."""
+        atexit.unregister(self.close)
+        _compiler.cache_clear()
+        with contextlib.suppress(OSError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.communicate()
+
+
+@functools.cache
+def _compiler(pid: int) -> _Compiler:
+    """That of the process ``pid``, which is this one: a fork needs its own."""
+    del pid
+    return _Compiler()
 
 
 def _text(kernel: Any) -> str:
@@ -142,10 +184,43 @@ def _names(code: types.CodeType) -> set[str]:
 
 
 def main() -> None:
-    """Compile what standard input asks for; print the report as the last line."""
-    _limit()
-    request = json.load(sys.stdin)
-    print(json.dumps(_compile(request)))
+    """Answer each line of standard input with a line: the report on what it asks for."""
+    with contextlib.suppress(Exception):  # it is raised, and told, where it is needed
+        import_module("triton.backends.nvidia.compiler")
+        import_module("triton.compiler.code_generator")
+        from triton.runtime.cache import triton_key
+
+        triton_key()  # kept: it reads all of Triton's files
+    for line in sys.stdin:
+        print(json.dumps(_in_a_fork(json.loads(line))), flush=True)
+
+
+def _in_a_fork(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Compile in a process that may take too long, or be ended by a compiler's mistake."""
+    with tempfile.TemporaryDirectory() as folder:
+        report, said = Path(folder, "report"), Path(folder, "said")
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.environ["TRITON_CACHE_DIR"] = folder
+                with said.open("w") as file, open(os.devnull) as null:
+                    for descriptor, where in ((0, null), (1, file), (2, file)):
+                        os.dup2(where.fileno(), descriptor)
+                _limit()
+                report.write_text(json.dumps(_compile(request)), encoding="utf-8")
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(0)
+        _, status = os.waitpid(pid, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGXCPU:
+            told = f"the compiler was not done after {SECONDS} s of processor time"
+            return {"error": told, "line": 0}
+        try:
+            return json.loads(report.read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            last = said.read_text(errors="replace").strip().splitlines()[-1:] or ["no output"]
+            return {"error": f"the compiler ended with: {last[0]}"[:MOST_TEXT], "line": 0}
 
 
 def _limit() -> None:
@@ -192,7 +267,7 @@ def _compile(request: Mapping[str, Any]) -> dict[str, Any]:
             return {"error": _plain(error), "line": getattr(error.node, "lineno", 0)}
         except Exception as error:  # the compiler's own, of many kinds
             return {"error": f"{type(error).__name__}: {error}"[:MOST_TEXT], "line": 0}
-        return _read(Path(triton.__file__).parent, Path(folder), built)
+        return _read(Path(triton.__file__).parent, Path(folder), built, request)
 
 
 def _constant(value: Any) -> Any:
@@ -212,7 +287,7 @@ def _plain(error: Any) -> str:
     return (f"{inner[1]}: {inner[3]}" if inner else f"{type(error).__name__}: {told}")[:MOST_TEXT]
 
 
-def _read(triton: Path, folder: Path, built: Any) -> dict[str, Any]:
+def _read(triton: Path, folder: Path, built: Any, request: Mapping[str, Any]) -> dict[str, Any]:
     (folder / "kernel.cubin").write_bytes(built.asm["cubin"])
 
     def tool(name: str, option: str) -> str:
@@ -222,12 +297,17 @@ def _read(triton: Path, folder: Path, built: Any) -> dict[str, Any]:
     usage = dict(re.findall(r"(REG|STACK|LOCAL):(\d+)", tool("cuobjdump", "--dump-resource-usage")))
     counts: dict[str, int] = {}
     code = r"^\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9]*)"
-    for name in re.findall(code, tool("nvdisasm", "-c"), re.MULTILINE):
+    listed = tool("nvdisasm", "-ndf") if request["instructions"] else ""
+    for name in re.findall(code, listed, re.MULTILINE):
         counts[name] = counts.get(name, 0) + 1
     return {
         "registers": int(usage["REG"]),
         "spilled": int(usage["STACK"]) + int(usage["LOCAL"]),
         "shared": int(built.metadata.shared),
+        "products": {
+            name: len(re.findall(rf"\b(?<!\.){re.escape(asked)}\b", built.asm["ptx"]))
+            for name, asked in PRODUCTS.items()
+        },
         "instructions": counts,
     }
 

@@ -16,7 +16,7 @@ PRODUCT = (
 def about_torch(error: CallError, line: str) -> str:
     """Advice on what only torch says."""
     text = error.message
-    product = re.search(r"[^@\s]\s*@\s*\S|\bmatmul\(|\bbmm\(", line)
+    product = re.search(r"\w\)*\s*@|\bmatmul\(|\bbmm\(", line) and not re.search(r" [-+*/] ", line)
     if "must match the size of tensor b" in text and product:
         return f"{PRODUCT} `.mT` exchanges the last two axes, `.T` all of them."
     if "must match the size of tensor b" in text:

@@ -84,11 +84,9 @@ def thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[S
     chosen += _in_stacks(subject, exercise, probe, pairs)
     known = [known[place] for place in probe.rng.permutation(len(known))[:KNOWN]]
     known += [(call, call) for call in both[0] if _plain(call) and not leaves(call, ())]
-    for one, other in (*chosen, *known):
-        _called_thrice(subject, exercise, probe, one, other, graph=True)
+    _called_thrice(subject, exercise, probe, [*chosen, *known], graph=True)
     if exercise.contract is not None and exercise.contract.gradients:
-        for one, other in chosen:
-            _called_thrice(subject, exercise, probe, one, other, graph=False)
+        _called_thrice(subject, exercise, probe, chosen, graph=False)
 
 
 def _in_stacks(
@@ -122,17 +120,25 @@ def _plain(call: Call) -> bool:
 
 
 def _called_thrice(
-    subject: Subject, exercise: Exercise, probe: Probe, one: Call, other: Call, *, graph: bool
+    subject: Subject,
+    exercise: Exercise,
+    probe: Probe,
+    pairs: Sequence[tuple[Call, Call]],
+    *,
+    graph: bool,
 ) -> None:
-    """Call with the arguments of ``one``, again, and with its arrays holding those of ``other``."""
-    rights = [reference_on(exercise.reference, call)(call) for call in (one, other)]
-    if not all(map(usable, rights)):
-        return
-    others = {"others": arrays((*other.args, *other.kwargs.values()))}
-    came = subject.run(one.args, one.kwargs, method=one.method, again=others, graph=graph)
-    mode = "" if graph else ", under torch.no_grad()"
-    told = [f"{what}{mode}" for what in AGAIN]
-    _expect_all(subject, exercise, probe, told, (one, other, one), (*rights, rights[0]), came)
+    """Call as the first of each pair, again, and with its arrays holding those of the second."""
+    rights = [[reference_on(exercise.reference, call)(call) for call in pair] for pair in pairs]
+    both = [each for each in zip(pairs, rights, strict=True) if all(map(usable, each[1]))]
+    came = subject.many(
+        [one for (one, _), _ in both],
+        graph=graph,
+        again=[{"others": arrays((*o.args, *o.kwargs.values()))} for (_, o), _ in both],
+    )
+    told = [what if graph else f"{what}, under torch.no_grad()" for what in AGAIN]
+    for (pair, (first, second)), outcome in zip(both, came, strict=True):
+        wanted, calls = (first, second, first), (*pair, pair[0])
+        _expect_all(subject, exercise, probe, told, calls, wanted, outcome)
 
 
 def _expect_all(
@@ -324,6 +330,7 @@ def passed_back(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     if exercise.related or exercise.contract is None:
         return
     tried: set[tuple[tuple[int, str], ...]] = set()
+    asked: list[tuple[Call, dict[str, Any], str, Call, tuple[Outcome, Outcome]]] = []
     for call in filter(_plain, exercise.draws(probe.rng)):
         right = reference_on(exercise.reference, call)(call)
         if not usable(right):
@@ -343,13 +350,14 @@ def passed_back(subject: Subject, exercise: Exercise, probe: Probe) -> None:
             if not usable(wanted):
                 continue
             again = {"places": [(place, leaf.path[0]) for place, leaf in some]}
-            came = subject.run(call.args, call.kwargs, method=call.method, again=again)
             name = Trial(subject, probe, call).alike().name
             names = [f"the {name(place, len(parts(right.value)))}" for place, _ in some]
             what = f"called again with {' and '.join(names)} that it returned as "
             what += " and ".join(leaf.name for _, leaf in some)
-            told, calls, rights = (what, OVER), (second, call), (wanted, right)
-            _expect_all(subject, exercise, probe, told, calls, rights, came)
+            asked.append((call, again, what, second, (wanted, right)))
+    came = subject.many([each[0] for each in asked], again=[each[1] for each in asked])
+    for (call, _, what, second, rights), outcome in zip(asked, came, strict=True):
+        _expect_all(subject, exercise, probe, (what, OVER), (second, call), rights, outcome)
 
 
 OVER = "after the next call, which was given what the first returned, the first's own result"

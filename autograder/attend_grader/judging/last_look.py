@@ -23,7 +23,7 @@ from attend_grader.checks.exact import Exact
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.leading import root
 from attend_grader.checks.outcomes import Outcome
-from attend_grader.checks.probe import Call, Probe
+from attend_grader.checks.probe import Call, Learning, Probe
 from attend_grader.checks.promises import changes, overwrites
 from attend_grader.checks.sizes import ANY, AS_DRAWN, Sized
 from attend_grader.checks.subject import Subject, SubjectError, local
@@ -74,16 +74,15 @@ def _at_zero(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         return span is not None and span[0] <= 0 <= span[1]
 
     zeros = at_zero(subject, probe, exercise.draws, named=contract.gradients, taken=taken)
-    for call, what in zeros:
-        _learns(subject, exercise, probe, call, what)
+    calls = [Learning(call, what) for call, what in zeros]
 
     def far(leaf: Leaf) -> bool:
         span = contract.ranges.get(root(leaf), usual)
         return span is not None and span[1] == math.inf
 
     large = at_large(subject, probe, exercise.draws, named=contract.gradients, taken=far)
-    for call, what in large:
-        _learns(subject, exercise, probe, call, what, finite=True)
+    calls += [Learning(call, what, finite=True) for call, what in large]
+    _learns(subject, exercise, probe, calls)
 
 
 def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
@@ -116,34 +115,21 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     if exercise.contract is not None and exercise.contract.gradients:
         for call, outcome in zip(small, subject.many(small, graph=False), strict=True):
             _unchanged(exercise, Trial(subject, probe, call), outcome, "under torch.no_grad()")
-        for place in probe.rng.permutation(len(small))[:PULLED]:
-            _learns(subject, exercise, probe, small[place], "")
+        some = probe.rng.permutation(len(small))[:PULLED]
+        _learns(subject, exercise, probe, [Learning(small[place], "") for place in some])
 
 
-def _learns(
-    subject: Subject,
-    exercise: Exercise,
-    probe: Probe,
-    call: Call,
-    what: str,
-    *,
-    finite: bool = False,
-) -> None:
-    """Hold the gradients of a call to being right, where those of all right answers are.
-
-    Or to being ``finite``, where few digits are right.
-    """
-    from attend_grader.checks.flow import nonfinite_gradients, wrong_gradients
+def _learns(subject: Subject, exercise: Exercise, probe: Probe, calls: Sequence[Learning]) -> None:
+    """Hold the gradients of calls to being right, where those of all right answers are."""
+    from attend_grader.checks.flow import wrong_gradients
 
     assert exercise.contract is not None
-    named = exercise.contract.gradients
-    wrong = nonfinite_gradients if finite else wrong_gradients
-    loss = wrong(subject, probe, call, named, what)
-    if loss is not None and all(
-        wrong(local(other), probe, call, named, what) is None
-        for other in exercise.right_answers.values()
-    ):
-        raise loss
+    named, others = exercise.contract.gradients, exercise.right_answers.values()
+    for each, loss in zip(calls, wrong_gradients(subject, probe, calls, named), strict=True):
+        if loss is not None and not any(
+            any(wrong_gradients(local(other), probe, [each], named)) for other in others
+        ):
+            raise loss
 
 
 def _of_any_size(

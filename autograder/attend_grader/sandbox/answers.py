@@ -145,7 +145,10 @@ _LAUNCH = _record(
     log=lambda value: value == [],  # pictures ask for it, in the learner's own process
 )
 _NOT_COMPILED = _record(error=_text, line=_count)
-_COMPILED = _record(registers=_count, spilled=_count, shared=_count, instructions=_by_name(_count))
+_NAMED = _by_name(_count)
+_COMPILED = _record(
+    registers=_count, spilled=_count, shared=_count, products=_NAMED, instructions=_NAMED
+)
 _EXTRAS: dict[str, Test] = {
     "gradients": lambda value: (
         type(value) is dict and len(value) <= MAX_GRADIENTS and all(map(_is(int, str), value))

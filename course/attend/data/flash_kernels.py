@@ -50,7 +50,7 @@ def compiled_for_h100(function: Callable[..., Any], *args: Any) -> dict[str, Any
 
     launch = launch_of(function, *args)
     kernel = next(k for k in kernels_of(function) if k.fn.__name__ == launch["kernel"])
-    return compiled(kernel, launch["types"], launch["constants"])
+    return compiled(kernel, launch["types"], launch["constants"], instructions=True)
 
 
 def causal_for_h100(width: int, tiles: tuple[int, int, int, int]) -> dict[str, Any]:

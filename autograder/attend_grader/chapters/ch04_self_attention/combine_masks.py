@@ -76,7 +76,8 @@ def _none(subject: Subject, probe: Probe) -> None:
         (None, hides),
         (None, ~hides),
     ):
-        told = ", ".join("None" if mask is None else "a mask" for mask in masks)
+        many = "a mask that hides everything" if masks[-1] is hides else "a mask"
+        told = ", ".join("None" if mask is None else many for mask in masks)
         _agree(probe, subject, masks, told)
 
 

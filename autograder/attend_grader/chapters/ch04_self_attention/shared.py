@@ -9,6 +9,7 @@ import numpy as np
 from attend_solutions.types import Array, Mask
 
 from attend_grader.checks.clues import near_one
+from attend_grader.checks.compare import Miss
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS, Contract
 from attend_grader.checks.exercise import Call, Probe, Property
 from attend_grader.checks.helpers import Cases, no_clue
@@ -153,7 +154,9 @@ def own_output(name: str, cases: Cases, values: Callable[..., Array]) -> Propert
     def test(subject: Subject, probe: Probe) -> None:
         for why, call in cases(probe.rng):
             own, want = _own(subject, probe, call.args), None
-            if own is not None:
+            if own is None:
+                why = f"{why}, with the right weights" if why else "with the right weights"
+            else:
                 want, why = (own[1] @ values(*call.args), own[1]), "your weights times the values"
             probe.agree(subject, *call.args, want=want, part=0, why=why)
 
@@ -194,12 +197,29 @@ def own_masked(name: str, cases: Cases, values: Callable[..., Array], points: in
             if not np.allclose(own[0], own[1] @ looked_up):
                 looked_up = None  # another slip; its output must only be 0 in empty rows
             want = (own[0] if looked_up is None else weights @ looked_up, weights)
-            told = f"{why}: compared with your weights without a mask" if why else ""
-            probe.agree(subject, *call.args, want=want, part=1, why=told, clue=within(mask))
-            if looked_up is not None:
-                probe.agree(subject, *call.args, want=want, part=0, why=why)
+            told = f"{why}: {OWN}" if why else OWN
+            try:
+                probe.agree(subject, *call.args, want=want, part=1, why=told, clue=within(mask))
+                if looked_up is not None:
+                    probe.agree(subject, *call.args, want=want, part=0, why=why)
+            except Miss:  # it may be right under the mask, and wrong without one
+                if _wrong(subject, probe, call):
+                    raise
 
     return Property(name, points, test)
+
+
+OWN = "compared with your weights without a mask"
+
+
+def _wrong(subject: Subject, probe: Probe, call: Call) -> bool:
+    """Whether a call gives another result than the right one."""
+    try:
+        for part in (0, 1):
+            probe.agree(subject, *call.args, part=part)
+    except Miss:
+        return True
+    return False
 
 
 def scale_clue(q: Array, k: Array, widths: dict[str, int]) -> Clue:
