@@ -57,7 +57,12 @@ def test_imports_run_one_way(package: str):
     assert wrong == []
 
 
-RUN_KERNELS = {"inside/tracer.py", "inside/compiling.py", "inside/watching.py"}
+RUN_KERNELS = {
+    "inside/tracer.py",
+    "inside/compiling.py",
+    "inside/interpreting.py",
+    "inside/watching.py",
+}
 """They run learners' kernels beside submitted code, and import Triton when they are asked to."""
 
 KERNEL_CHAPTERS = {

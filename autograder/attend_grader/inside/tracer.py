@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from attend_grader.inside.interpreting import patch_builtins
 from attend_grader.inside.kernels import plain_constant, type_name
 from attend_grader.inside.launches import Event, Launch
 from attend_grader.inside.memory import (
@@ -369,6 +370,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
 
         return make
 
+    patch(interpreter, "_patch_builtin", lambda before: patch_builtins)
     patch(TritonSemantic, "load", asked)
     patch(builder, "create_masked_load", load)
     patch(builder, "create_masked_store", store)
