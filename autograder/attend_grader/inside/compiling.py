@@ -3,8 +3,8 @@
 Under ``TRITON_INTERPRET=1`` Triton's own functions are interpreted ones, so the compiler runs in a
 process of its own, on the kernel's text and what that refers to:
 ``python -m attend_grader.inside.compiling`` reads requests, a line of JSON each, and answers
-likewise. It imports the compiler once and forks for each kernel: to import it, and to compute the
-key of Triton's cache, takes ten times as long as to compile a small kernel.
+likewise. It imports the compiler once and forks for each kernel: the import takes several times as
+long as a small kernel.
 """
 
 from __future__ import annotations
@@ -188,9 +188,9 @@ def main() -> None:
     with contextlib.suppress(Exception):  # it is raised, and told, where it is needed
         import_module("triton.backends.nvidia.compiler")
         import_module("triton.compiler.code_generator")
-        from triton.runtime.cache import triton_key
+        from triton.runtime import cache
 
-        triton_key()  # kept: it reads all of Triton's files
+        cache.triton_key = lambda: ""  # it reads all of Triton, and no cache outlives its kernel
     for line in sys.stdin:
         print(json.dumps(_in_a_fork(json.loads(line))), flush=True)
 

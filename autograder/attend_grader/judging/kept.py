@@ -79,7 +79,8 @@ def thrice(subject: Subject, exercise: Exercise, probe: Probe, sized: Sequence[S
     known = [(call, call) for call in single]
     if not exercise.related:
         small = zip(*(small_calls(some, exercise) for some in both), strict=False)
-        known += [(a, _with_arrays(a, b)) for a, b in small if _arrays(a) == _arrays(b)]
+        cuts = [(a, b) for (a, _), (b, _) in small]
+        known += [(a, _with_arrays(a, b)) for a, b in cuts if _arrays(a) == _arrays(b)]
     known = [pair for pair in known if _plain(pair[0])]
     chosen += _in_stacks(subject, exercise, probe, pairs)
     known = [known[place] for place in probe.rng.permutation(len(known))[:KNOWN]]

@@ -89,19 +89,17 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
     """Fresh draws, and draws cut to a length of 1 and wide calls.
 
     These come twice, with other numbers: a result that is kept would be overwritten. Small calls
-    of modules come once, as their parameters are new each time.
+    of modules come once, as their parameters are new each time, and those that launch kernels.
     """
     drawn = list(exercise.draws(probe.rng))
-    small: list[Call] = []
+    small: list[tuple[Call, Outcome]] = []
     if not exercise.related:
         small += small_calls(drawn, exercise)
-        functions = [call for call in exercise.draws(probe.rng) if call.build is None]
-        small += small_calls(functions, exercise)
+        again = [] if launches(exercise.reference) else exercise.draws(probe.rng)
+        small += small_calls([call for call in again if call.build is None], exercise)
     wide = [*exercise.wide(probe.rng), *exercise.wide(probe.rng)] if exercise.wide else []
-    calls = [*drawn, *small, *wide]
-    rights = [reference_on(exercise.reference, call)(call) for call in calls]
-    both = zip(calls, rights, strict=True)
-    asked = [(call, right.value) for call, right in both if usable(right)]
+    both = [(call, reference_on(exercise.reference, call)(call)) for call in (*drawn, *wide)]
+    asked = [(call, right.value) for call, right in (*both, *small) if usable(right)]
     came = subject.many([call for call, _ in asked])
     for (call, want), outcome in zip(asked, came, strict=True):
         trial = Trial(subject, probe, call)
@@ -113,10 +111,11 @@ def _usual(subject: Subject, exercise: Exercise, probe: Probe) -> None:
         if loss is None:
             _unchanged(exercise, trial, outcome, "")
     if exercise.contract is not None and exercise.contract.gradients:
-        for call, outcome in zip(small, subject.many(small, graph=False), strict=True):
+        cuts = [call for call, _ in small]
+        for call, outcome in zip(cuts, subject.many(cuts, graph=False), strict=True):
             _unchanged(exercise, Trial(subject, probe, call), outcome, "under torch.no_grad()")
-        some = probe.rng.permutation(len(small))[:PULLED]
-        _learns(subject, exercise, probe, [Learning(small[place], "") for place in some])
+        some = probe.rng.permutation(len(cuts))[:PULLED]
+        _learns(subject, exercise, probe, [Learning(cuts[place], "") for place in some])
 
 
 def _learns(subject: Subject, exercise: Exercise, probe: Probe, calls: Sequence[Learning]) -> None:

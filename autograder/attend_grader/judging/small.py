@@ -15,6 +15,7 @@ from attend_grader.checks.calls import (
     usable,
 )
 from attend_grader.checks.exercise import Exercise
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call
 from attend_grader.checks.trials import form_of
 
@@ -22,8 +23,11 @@ SMALL = 8
 """Calls with a length of 1 that are tried, at most."""
 
 
-def small_calls(drawn: Sequence[Call], exercise: Exercise) -> Iterator[Call]:
-    """Of one draw of each form, every length cut to 1 in turn, in all arrays that have it."""
+def small_calls(drawn: Sequence[Call], exercise: Exercise) -> Iterator[tuple[Call, Outcome]]:
+    """Of one draw of each form, every length cut to 1 in turn, in all arrays that have it.
+
+    Each with what the reference does on it.
+    """
     made, seen = 0, set()
     for call in drawn:
         form = form_of(call)
@@ -32,19 +36,23 @@ def small_calls(drawn: Sequence[Call], exercise: Exercise) -> Iterator[Call]:
         seen.add(form)
         arrays = leaves(call, parameters_of(exercise.reference, call.method))
         lengths = dict.fromkeys(n for leaf in arrays for n in leaf.value.shape if n > 1)
+        if not lengths:
+            continue
+        bench = reference_on(exercise.reference, call)
+        whole = bench(call)
         fixed = {n for value in (call.parameters or {}).values() for n in value.shape}
         for length in lengths:
             if made == SMALL:
                 return
             cut = replaced(call, {leaf.path: _cut(leaf.value, length) for leaf in arrays})
-            if length not in fixed and _fits(exercise, call, cut, (length,)):
+            if length not in fixed and _fits(whole, right := bench(cut), (length,)):
                 made += 1
-                yield cut
+                yield cut, right
         if len(lengths) > 1 and call.build is None:
             first = {leaf.path: leaf.value[(slice(0, 1),) * leaf.value.ndim] for leaf in arrays}
             cut = replaced(call, first)
-            if _fits(exercise, call, cut, tuple(lengths)):
-                yield cut
+            if _fits(whole, right := bench(cut), tuple(lengths)):
+                yield cut, right
 
 
 def _cut(array: Any, length: int) -> Any:
@@ -52,10 +60,8 @@ def _cut(array: Any, length: int) -> Any:
     return array[tuple(slice(0, 1) if n == length else slice(None) for n in array.shape)]
 
 
-def _fits(exercise: Exercise, call: Call, cut: Call, lengths: Collection[int]) -> bool:
+def _fits(before: Outcome, after: Outcome, lengths: Collection[int]) -> bool:
     """Whether the result shrinks as the arguments did: else they broadcast by chance."""
-    bench = reference_on(exercise.reference, call)
-    before, after = bench(call), bench(cut)
     if not usable(before) or not usable(after):
         return False
     shapes = [[numbers(part).shape for part in parts(each.value)] for each in (before, after)]
