@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from types import ModuleType
-from typing import Any
+from typing import Any, Never
 
 import numpy as np
 import pytest
@@ -30,6 +30,7 @@ from attend_grader.checks.kernels import (
 )
 from attend_grader.checks.launch_words import idle
 from attend_grader.checks.subject import local
+from attend_grader.inside import compiling
 from attend_grader.inside.compiling import compiled
 from attend_grader.inside.tracer import traced
 from attend_grader.judging.judge import judge
@@ -404,6 +405,50 @@ def test_what_only_the_interpreter_accepts_is_told() -> None:
     report = judge(local(dot_kernel), _only(exercise(), dot_kernel, line), 1, extra=False)
     assert "does not compile for sm_90: line 4" in report.findings[0].message, str(report)
     assert "16" in report.findings[0].message
+
+
+@needs_compiler
+def test_tensor_cores_are_read_from_what_the_assembler_gets() -> None:
+    types = {"x_ptr": "*fp16", "out_ptr": "*fp16"}
+    for rows, used in ((64, "HGMMA"), (32, "HMMA")):
+        report = compiled(product_kernel, types, {"ROWS": rows}, instructions=True)
+        found = {name for name, count in report["products"].items() if count}
+        assert found == {used} == {n for n in report["instructions"] if n.endswith("MMA")}
+
+
+@triton.jit
+def product_kernel(x_ptr, out_ptr, ROWS: tl.constexpr):  # noqa: N803  # Triton's habit
+    i = tl.arange(0, ROWS)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    j = tl.arange(0, 64)[:, None] * 64 + tl.arange(0, 64)[None, :]
+    tl.store(out_ptr + i, tl.dot(tl.load(x_ptr + i), tl.load(x_ptr + j)).to(tl.float16))
+
+
+@needs_compiler
+def test_a_compiler_that_was_ended_is_started_again() -> None:
+    types = {"x_ptr": "*fp32", "y_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32"}
+    assert "error" not in compiled(add_kernel, types, {"BLOCK": 32})
+    first = compiling._compiler(os.getpid())
+    first._process.kill()
+    first._process.wait()
+    assert "error" not in compiled(add_kernel, types, {"BLOCK": 16})
+    assert compiling._compiler(os.getpid()) is not first
+
+
+def test_a_compiler_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(request: object) -> Never:
+        os.write(2, b"what it said last\n")
+        os.abort()
+
+    def forever(request: object) -> Never:
+        while True:
+            pass
+
+    monkeypatch.setattr(compiling, "_compile", fails)
+    told = compiling._in_a_fork({})
+    assert told == {"error": "the compiler ended with: what it said last", "line": 0}
+    monkeypatch.setattr(compiling, "SECONDS", 1)
+    monkeypatch.setattr(compiling, "_compile", forever)
+    assert "not done after 1 s" in compiling._in_a_fork({})["error"]
 
 
 @needs_compiler
