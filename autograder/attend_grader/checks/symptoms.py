@@ -186,8 +186,9 @@ class _Search:
         how = self._formed(self.bad) or self._related(self.bad)
         if strong and not how:
             return None
-        weak = how or self._plainly(self.evidence.marked)
-        place = None if how else where(self.evidence.marked, self.names)
+        few = len(self.wrong) == 1  # and says little of those that the card shows
+        weak = how or (None if few else self._plainly(self.evidence.marked))
+        place = None if how or few else where(self.evidence.marked, self.names)
         raising = any(case.got.error is not None for case in self.evidence.every)
         tail = "" if raising else " ".join(text for text in (weak, place) if text)
         tail = f"There, {inside(tail)}" if tail else ""

@@ -59,7 +59,10 @@ def _powers(subject: Subject, probe: Probe) -> None:
             at = tuple(off[-1])
             mine, right = told_apart(norms[at], want[at])
             said = f"{why}: result{[*map(int, at)]} is {mine}, expected {right}. "
-            advice = clue or "A gradient may vanish: leave small norms as they are."
+            advice = (
+                clue
+                or "A gradient may vanish: leave small norms as they are, and do not square them."
+            )
             raise probe.miss(said + advice, *arguments)
 
 
@@ -75,7 +78,7 @@ def _from_anywhere(rng: np.random.Generator) -> Known:
         one, two = np.array(start) / np.linalg.norm(start)
         u = rotation(rng, 2)[0]
         w_h = 3 * np.outer(u, [-two, one])
-        why = f"W_h takes {start} to 0"
+        why = f"w_h @ {start} is 0"
         yield why, (np.zeros((1, 2, 2)), w_h), np.array([[3.0, 1.0]])
 
 
@@ -83,7 +86,7 @@ def _product(rng: np.random.Generator) -> Known:
     yield from _from_anywhere(rng)
     size = round(rng.uniform(2, 5), 1)
     for w_h, radius, why in (
-        (size / 2 * np.array([[1.0, -1.0], [-1.0, 1.0]]), size, "W_h takes equal numbers to 0"),
+        (size / 2 * np.array([[1.0, -1.0], [-1.0, 1.0]]), size, "w_h @ equal numbers is 0"),
         (np.diag([0.5, -size]), size, "W_h stretches the second number most"),
         (np.diag([-size, 0.5]), size, "W_h stretches the first number most"),
     ):
