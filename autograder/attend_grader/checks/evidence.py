@@ -71,8 +71,9 @@ class Evidence:
 
     def of_wrong(self, find: Find) -> str | None:
         """A sentence of all calls that went wrong; it says so where others went right."""
-        few = len(self.wrong) == 1 < len(self.cases)  # it says little of those that the card shows
-        text = find(self.marked) if self.bad and not few else None
+        text = find(self.marked) if self.bad else None
+        if text and len(self.wrong) == 1 < len(self.cases) and " holds " in text:
+            return None  # such numbers, seen in one call, say little of those that the card shows
         if not text or all(case.wrong for case in self.every):
             return text
         return within(WRONG_ONES, text)
