@@ -64,7 +64,9 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
         sentence = _Search(Evidence(cases, exercise, seen)).sentence()
         shapes = any(c.wrong and c.other_shape for c in cases)
-        told = tried(of_values(sentence, any(c.other_type for c in cases), shapes))
+        raised = any(c.got.error is not None for c in (*cases, *seen))
+        values = of_values(sentence, any(c.other_type for c in cases), shapes)
+        told = tried(values, raised=raised)
     return told and MISSING.sub(partial(there_after_all, subject.description.source or ""), told)
 
 

@@ -31,10 +31,15 @@ def of_values(sentence: str | None, wrong_type: bool, wrong_shape: bool) -> str 
     return re.sub(r"(?<!are )\bwrong in (?=\d)", f"the {what} are wrong in ", told)
 
 
-def tried(sentence: str | None) -> str | None:
-    """A sentence that says of which calls it speaks: other calls may show something else."""
-    known = sentence is None or " tried" in sentence or sentence.startswith("It raises ")
-    return sentence if known or sentence is None else f"In all calls tried, {inside(sentence)}"
+def tried(sentence: str | None, *, raised: bool) -> str | None:
+    """A sentence that says of which calls it speaks: other calls may show something else.
+
+    Where some ``raised``, it speaks of the others.
+    """
+    if sentence is None or " tried" in sentence or sentence.startswith("It raises "):
+        return sentence
+    which = "all calls tried that gave a result" if raised else "all calls tried"
+    return f"In {which}, {inside(sentence)}"
 
 
 def inside(sentence: str) -> str:
