@@ -237,7 +237,7 @@ from attend_solutions.triton_flash_backward import flash_attention
 # **Use it.** Chapter 07's model (4 layers of 4 heads) can attend through your function, forwards
 # and backwards. Let it learn a sentence by heart, in 7 steps of Adam: all gradients of its
 # queries, keys and values come from your kernels. A second copy learns by plain attention and
-# autograd.
+# autograd. (`recite` goes on from the first four letters, by plain attention.)
 
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
@@ -250,8 +250,9 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
     print(f"after:  {yours.recite()!r}")
 
 # %% [markdown]
-# The bits agree to a few millionths; the rest is rounding, which differs. Slightly wrong gradients
-# might learn this, too; the next section is stricter.
+# The bits agree to a few millionths. That it recites says little: with no gradient through attention
+# at all, the rest of the model learns this as well. The bits say more, but need autograd beside
+# them; the next section does without.
 
 # %% [markdown]
 # ## 5 · Are these the gradients?
@@ -441,7 +442,7 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 
 # %% [markdown]
 # Printed is how many numbers of dQ, dK and dV differ in any bit, of 1,024 each, and by how much of
-# the largest one those of dQ do. In one pass some 200 to 500 numbers of $dQ$ changed in our ten
+# the largest one those of dQ do. In one pass some 200 to 500 numbers of $dQ$ changed in these
 # draws; in two passes none, nor did $dK$ or $dV$ in either form, because each of these sums lives
 # in one program. The changes are rounding, so they do not say that either form is nearer the truth.
 # But a training run that cannot be repeated is hard to debug.
@@ -462,9 +463,9 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 # One pass saves two of seven products, but not always traffic. With these four tiles, $dQ$'s zeros
 # counted, it moves 9 % less in float32, 12 % under the causal mask; in float16 21 % more, 13 %
 # under the mask. An addition in memory reads and writes a row of $dQ$, in float32 always.
-# Where tiles are square, that is as many numbers as the second pass reads of $K$ and $V$, which
-# shrink with float16. So in float32 only what is read once is saved, whose share falls with more
-# tiles. Which is faster, only a clock can say.
+# Where tiles are square and none is cut short, that is as many numbers as the second pass reads of
+# $K$ and $V$, which shrink with float16. So in float32 only what the second pass reads once is
+# saved ($Q$, $dO$, LSE, $\delta$), whose share falls with more tiles. Which is faster, only a clock can say.
 #
 # **On a GPU** the next cell compiles your kernels, runs each form ten times on the same numbers,
 # and counts how many different results come out:
@@ -502,7 +503,7 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 # (Sizes follow from shapes, not from seeds.)
 #
 # **What this does not show.** Time, where there is no GPU. How often sums differ there: our orders
-# were drawn evenly, a GPU's are not. Memory of the allocator, which rounds sizes up. A third form:
+# were picked, a GPU's are not. Memory of the allocator, which rounds sizes up. A third form:
 # shares of $dQ$ are stored apart, and summed in a fixed order.
 
 # %% [markdown]
@@ -554,7 +555,7 @@ if ready(grad_keys_values):
 # - Beside inputs and $dO$, the way back needs two numbers a query: the LSE, and $\delta$ from $O$.
 # - Whoever owns the rows of a sum can make it alone. That takes two passes and seven products.
 # - One pass has five, but programs share $dQ$. Atomic additions lose no share; no order is fixed.
-# - Sums in one program have a fixed order, so their bits do not change.
+# - Sums in one program have a fixed order: with the same tiles, their bits do not change.
 # - A gradient is checked by differences, at a step between curvature and rounding.
 #
 # **Next.** Chapter 22: gated recurrence. Before: 16 (the algorithm), 18 (forwards).

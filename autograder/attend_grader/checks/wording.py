@@ -34,11 +34,12 @@ def of_values(sentence: str | None, wrong_type: bool, wrong_shape: bool) -> str 
 def tried(sentence: str | None, *, raised: bool) -> str | None:
     """A sentence that says of which calls it speaks: other calls may show something else.
 
-    Where some ``raised``, it speaks of the others.
+    Where some ``raised``, it speaks of the others; an edit of the answer raises there, too.
     """
     if sentence is None or " tried" in sentence or sentence.startswith("It raises "):
         return sentence
-    which = "all calls tried that gave a result" if raised else "all calls tried"
+    others = raised and not sentence.startswith("It behaves as if ")
+    which = "all calls tried that gave a result" if others else "all calls tried"
     return f"In {which}, {inside(sentence)}"
 
 
