@@ -250,9 +250,9 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
     print(f"after:  {yours.recite()!r}")
 
 # %% [markdown]
-# The bits agree to a few millionths. That it recites says little: with no gradient through attention
-# at all, the rest of the model learns this as well. The bits say more, but need autograd beside
-# them; the next section does without.
+# The bits agree to a few millionths. That it recites says little: with no gradient through
+# attention at all, the rest of the model learns this as well. The bits say more, but need autograd
+# beside them; the next section does without.
 
 # %% [markdown]
 # ## 5 · Are these the gradients?
@@ -465,7 +465,8 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 # under the mask. An addition in memory reads and writes a row of $dQ$, in float32 always.
 # Where tiles are square and none is cut short, that is as many numbers as the second pass reads of
 # $K$ and $V$, which shrink with float16. So in float32 only what the second pass reads once is
-# saved ($Q$, $dO$, LSE, $\delta$), whose share falls with more tiles. Which is faster, only a clock can say.
+# saved ($Q$, $dO$, LSE, $\delta$), whose share falls with more tiles. Which is faster, only a clock
+# can say.
 #
 # **On a GPU** the next cell compiles your kernels, runs each form ten times on the same numbers,
 # and counts how many different results come out:
