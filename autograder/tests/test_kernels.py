@@ -435,6 +435,17 @@ def test_a_compiler_that_was_ended_is_started_again() -> None:
     assert compiling._compiler(os.getpid()) is not first
 
 
+@needs_compiler
+def test_where_no_process_forks_each_kernel_has_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    types = {"x_ptr": "*fp32", "y_ptr": "*fp32", "out_ptr": "*fp32", "n": "i32"}
+    monkeypatch.setattr(compiling, "FORKS", False)
+    for block in (512, 2048):
+        assert "error" not in compiled(add_kernel, types, {"BLOCK": block})
+    monkeypatch.setattr(compiling, "_compile", lambda request: {"registers": request["n"]})
+    monkeypatch.setenv("TRITON_CACHE_DIR", "")
+    assert compiling._alone({"n": 7}) == {"registers": 7}
+
+
 def test_a_compiler_that_fails_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(request: object) -> None:
         os.write(2, b"what it said last\n")

@@ -538,17 +538,17 @@ if ready(grad_keys_values):
 # ## 9 · Where this breaks
 #
 # **Gradients of gradients.** Kernels make $dQ$, $dK$ and $dV$; autograd knows nothing of how. Ask
-# for a second derivative, and there is none, or, behind another layer, a wrong one without an
+# for a second derivative, and there is none; behind another layer, it may be a wrong one without an
 # error.
 #
 # **Queries without keys.** With $T > S$ and a causal mask, the first queries see nothing. Chapter
 # 18's kernel makes their rows an average of hidden values and empty places (zeros), or NaN;
 # gradients here are those of zeros, or NaN.
 #
-# **Heads of other widths, dropout.** Widths other than powers of two need a mask along $d$. Dropout
-# needs the same random numbers both ways.
+# **Heads of other widths, dropout.** Widths other than powers of two need a mask along $d$, or
+# zeros up to the next one. Dropout needs the same random numbers both ways.
 #
-# **What the interpreter does not show.** Races look right in it; the tracer found this one because
+# **What the interpreter does not show.** Section 6's race looks right in it; the tracer found it, as
 # it keeps a record of who stored where. It sees nothing of races *within* a program.
 #
 # ## 10 · Recap
@@ -556,7 +556,8 @@ if ready(grad_keys_values):
 # - Beside inputs and $dO$, the way back needs two numbers a query: the LSE, and $\delta$ from $O$.
 # - Whoever owns the rows of a sum can make it alone. That takes two passes and seven products.
 # - One pass has five, but programs share $dQ$. Atomic additions lose no share; no order is fixed.
-# - Sums in one program have a fixed order: with the same tiles, their bits do not change.
+# - Sums in one program have a fixed order: with the same tiles, their bits do not change
+#   from run to run.
 # - A gradient is checked by differences, at a step between curvature and rounding.
 #
 # **Next.** Chapter 22: gated recurrence. Before: 16 (the algorithm), 18 (forwards).

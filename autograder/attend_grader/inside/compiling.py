@@ -41,6 +41,9 @@ MOST_TEXT = 2_000
 PRODUCTS = {"HGMMA": "wgmma.mma_async", "HMMA": "mma.sync"}
 """Instructions of tensor cores: a machine's, and what asks for it in PTX, the assembler's text."""
 
+FORKS = hasattr(os, "fork")
+"""Not on Windows."""
+
 _HEAD = "import triton\nimport triton.language as tl\n"
 _known: dict[str, dict[str, Any]] = {}
 """Reports by request, of this process."""
@@ -121,17 +124,11 @@ class _Compiler:
 
     def answer(self, request: str) -> dict[str, Any] | None:
         """Its report; None where the process is gone."""
-        requests, answers = self._process.stdin, self._process.stdout
-        assert requests is not None
-        assert answers is not None
         try:
-            requests.write(f"{request}\n".encode())
-            requests.flush()
-            ready, _, _ = select.select([answers], [], [], WALL_SECONDS)
-            if not ready:
-                self.close()
-                return {"error": f"the compiler was not done after {WALL_SECONDS:g} s", "line": 0}
-            return json.loads(answers.readline())
+            return json.loads(self._line(f"{request}\n".encode()))
+        except TimeoutError:
+            self.close()
+            return {"error": f"the compiler was not done after {WALL_SECONDS:g} s", "line": 0}
         except (OSError, ValueError):
             self.close()
             return None
@@ -139,13 +136,35 @@ class _Compiler:
             self.close()
             raise
 
+    def _line(self, request: bytes) -> bytes:
+        requests, answers = self._process.stdin, self._process.stdout
+        assert requests is not None
+        assert answers is not None
+        if not FORKS:  # nor can one wait for a pipe: a process for each kernel
+            try:
+                found, _ = self._process.communicate(request, WALL_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise TimeoutError from None
+            self.close()
+            return found
+        requests.write(request)
+        requests.flush()
+        if not select.select([answers], [], [], WALL_SECONDS)[0]:
+            raise TimeoutError
+        return answers.readline()
+
     def close(self) -> None:
         """End it and what it started; another is started when it is needed."""
         atexit.unregister(self.close)
         _compiler.cache_clear()
         with contextlib.suppress(OSError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.communicate()
+            (os.killpg if FORKS else os.kill)(self._process.pid, signal.SIGTERM)
+        self._process.kill()
+        self._process.wait()
+        for pipe in (self._process.stdin, self._process.stdout):
+            with contextlib.suppress(OSError):
+                assert pipe is not None
+                pipe.close()
 
 
 @functools.cache
@@ -194,8 +213,16 @@ def main() -> None:
         from triton.runtime import cache
 
         cache.triton_key = lambda: ""  # it reads all of Triton, and no cache outlives its kernel
+    answer = _in_a_fork if FORKS else _alone
     for line in sys.stdin:
-        print(json.dumps(_in_a_fork(json.loads(line))), flush=True)
+        print(json.dumps(answer(json.loads(line))), flush=True)
+
+
+def _alone(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Compile in this process, and print nothing."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(None):
+        os.environ["TRITON_CACHE_DIR"] = folder
+        return _compile(request)
 
 
 def _in_a_fork(request: Mapping[str, Any]) -> dict[str, Any]:

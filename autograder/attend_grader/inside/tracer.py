@@ -370,7 +370,8 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
 
         return make
 
-    patch(interpreter, "_patch_builtin", lambda before: patch_builtins)
+    if hasattr(interpreter, "_patch_builtin"):  # its own, and slower
+        patch(interpreter, "_patch_builtin", lambda before: patch_builtins)
     patch(TritonSemantic, "load", asked)
     patch(builder, "create_masked_load", load)
     patch(builder, "create_masked_store", store)
