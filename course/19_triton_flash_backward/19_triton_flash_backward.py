@@ -548,8 +548,8 @@ if ready(grad_keys_values):
 # **Heads of other widths, dropout.** Widths other than powers of two need a mask along $d$, or
 # zeros up to the next one. Dropout needs the same random numbers both ways.
 #
-# **What the interpreter does not show.** Section 6's race looks right in it; the tracer found it, as
-# it keeps a record of who stored where. It sees nothing of races *within* a program.
+# **What the interpreter does not show.** Section 6's race looks right in it; the tracer found it,
+# as it keeps a record of who stored where. It sees nothing of races *within* a program.
 #
 # ## 10 · Recap
 #

@@ -88,8 +88,9 @@ def checkpointed(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
     """Plain attention that keeps nothing, and is computed again on the way back."""
     from torch.utils.checkpoint import checkpoint
 
-    how = {"use_reentrant": False, "preserve_rng_state": False}  # it draws no random numbers
-    made = checkpoint(plain_attention, q, k, v, **how)
+    made = checkpoint(  # it draws no random numbers
+        plain_attention, q, k, v, use_reentrant=False, preserve_rng_state=False
+    )
     assert isinstance(made, Tensor)
     return made
 
