@@ -42,13 +42,14 @@ WITHIN = re.compile(r' holds? integers$| are float32$| is (not )?".*"$| is (True
 """Traits that may be told of wrong calls though others have them, too."""
 
 
-def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
+def symptom(subject: Subject, exercise: Exercise, seed: int, *, raised: bool = False) -> str | None:
     """What is wrong with a candidate's results; None where nothing can be said that always holds.
 
     Args:
         subject: the candidate.
         exercise: what it should do.
         seed: draws the calls; the same seed gives the same sentence.
+        raised: whether a call of a property raised.
     """
     if exercise.open_ended:
         return None
@@ -64,7 +65,7 @@ def symptom(subject: Subject, exercise: Exercise, seed: int) -> str | None:
         warnings.simplefilter("ignore")  # a mean of nothing and the like: no sentence, no matter
         sentence = _Search(Evidence(cases, exercise, seen)).sentence()
         shapes = any(c.wrong and c.other_shape for c in cases)
-        raised = any(c.got.error is not None for c in (*cases, *seen))
+        raised |= any(c.got.error is not None for c in (*cases, *seen))
         values = of_values(sentence, any(c.other_type for c in cases), shapes)
         told = tried(values, raised=raised)
     return told and MISSING.sub(partial(there_after_all, subject.description.source or ""), told)
