@@ -1,15 +1,26 @@
-"""Triton's interpreter at less cost: what it looks for anew at each launch is looked for once."""
+"""Triton's interpreter at less cost: it computes the same, from less Python.
+
+A kernel of small blocks spends nearly all its time in the interpreter's own work on types and
+shapes. :func:`replacements` does that work once for each type or shape, where the interpreter does
+it for each operation. It fits the version of Triton named in ``KNOWN``; with others, kernels run in
+the interpreter as it is.
+"""
 
 from __future__ import annotations
 
 import inspect
+import math
+from collections.abc import Callable
 from typing import Any
+
+KNOWN = "3.7."
+"""Versions of Triton that these replacements were written for and tested with."""
 
 _found: dict[Any, list[str]] = {}
 """Names of Triton's own functions, by the module or class of its language that has them."""
 
 
-def patch_builtins(package: Any, *rest: Any) -> None:
+def patch_builtins(package: Any, builder: Any, scope: Any) -> None:
     """Stand in for the interpreter's ``_patch_builtin``.
 
     It lets each of the language's own functions compute here, from a launch to its end. It is
@@ -17,8 +28,9 @@ def patch_builtins(package: Any, *rest: Any) -> None:
     a fifth of all time.
     """
     from triton.language.core import is_builtin
-    from triton.runtime import interpreter
+    from triton.runtime.interpreter import interpreter_semantic
 
+    del builder
     if package not in _found:
         names = [name for name, member in inspect.getmembers(package) if is_builtin(member)]
         if not names:  # within a launch
@@ -28,4 +40,94 @@ def patch_builtins(package: Any, *rest: Any) -> None:
         member = getattr(package, name)
         if not is_builtin(member):  # within a launch
             return
-        interpreter._patch_attr(package, name, member, *rest)
+        scope.set_attr(package, name, _given(member, interpreter_semantic))
+
+
+def _given(member: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
+    def computed(*args: Any, **kwargs: Any) -> Any:
+        kwargs["_semantic"] = semantic
+        return member(*args, **kwargs)
+
+    return computed
+
+
+def replacements() -> list[tuple[Any, str, Any]]:
+    """(module or class, name, what to put in its place) for Triton's interpreter.
+
+    Nothing where this version of Triton is not one of ``KNOWN``.
+    """
+    import triton
+    from triton.language import core
+    from triton.language.semantic import TritonSemantic
+    from triton.runtime import interpreter
+
+    if not triton.__version__.startswith(KNOWN):
+        return []
+    numpy_types: dict[str, Any] = {}
+    blocks: dict[tuple[int, ...], tuple[Any, int, str]] = {}
+    shapes: dict[tuple[int, ...], tuple[Any, Any]] = {}
+    find_type, make_block = interpreter._get_np_dtype, core.block_type.__init__
+    equal_types, broadcast = core.dtype.__eq__, TritonSemantic.broadcast_impl_value
+    constexpr, sequence, pair = core.constexpr, core.tuple, (tuple, list)
+
+    def unwrapped(value: Any) -> Any:
+        kind = type(value)
+        if kind is constexpr:
+            return value.value
+        if kind is sequence:
+            return sequence([unwrapped(item) for item in value.values], value.type)
+        if isinstance(value, pair):
+            items = [unwrapped(item) for item in value]
+            return items if isinstance(value, list) else core._tuple_create(value, items)
+        return value.value if isinstance(value, constexpr) else value
+
+    def numpy_type(kind: Any) -> Any:
+        name = kind.scalar.name
+        if name not in numpy_types:
+            numpy_types[name] = find_type(kind)
+        return numpy_types[name]
+
+    def block_type(self: Any, element: Any, shape: Any) -> None:
+        key = tuple([size.value if type(size) is constexpr else size for size in shape])
+        if key not in blocks:
+            make_block(self, element, shape)
+            blocks[key] = self.shape, self.numel, f"<{self.shape}, "
+        self.element_ty = element
+        self.shape, self.numel, name = blocks[key]
+        self.name = f"{name}{element}>"
+
+    def tensor(self: Any, handle: Any, kind: Any) -> None:
+        key = tuple(kind.shape.values) if kind.is_block() else ()
+        if key not in shapes:
+            sizes = [constexpr(size) for size in key]
+            shapes[key] = constexpr(math.prod(key)), sequence(sizes)
+        self.handle, self.type, self.dtype = handle, kind, kind.scalar
+        self.numel, self.shape = shapes[key]
+
+    def same_type(self: Any, other: Any) -> bool:
+        return self is other or equal_types(self, other)
+
+    def same_shape(self: Any, other: Any) -> Any:
+        values = unwrapped(list(other.values if type(other) is sequence else other))
+        return constexpr(self.values == values)
+
+    def broadcast_values(self: Any, lhs: Any, rhs: Any) -> Any:
+        left, right = lhs.type, rhs.type
+        if left.is_block() and right.is_block():
+            if left.shape.values == right.shape.values:
+                return lhs, rhs
+        elif not left.is_block() and not right.is_block():
+            return lhs, rhs
+        return broadcast(self, lhs, rhs)
+
+    return [
+        (core, "_unwrap_if_constexpr", unwrapped),
+        (core.dtype, "__eq__", same_type),
+        (core.block_type, "__init__", block_type),
+        (core.tensor, "__init__", tensor),
+        (sequence, "__eq__", same_shape),
+        (interpreter, "_get_np_dtype", numpy_type),
+        (TritonSemantic, "broadcast_impl_value", broadcast_values),
+        # it asserts nothing: device_assert does nothing in the interpreter
+        (TritonSemantic, "binary_op_sanitize_overflow_impl", lambda *_: None),
+    ]
