@@ -66,6 +66,8 @@ def replacements() -> list[tuple[Any, str, Any]]:
     numpy_types: dict[str, Any] = {}
     blocks: dict[tuple[int, ...], tuple[Any, int, str]] = {}
     shapes: dict[tuple[int, ...], tuple[Any, Any]] = {}
+    languages: dict[Any, list[Any]] = {}
+    patch_all = interpreter._patch_lang
     find_type, make_block = interpreter._get_np_dtype, core.block_type.__init__
     equal_types, broadcast = core.dtype.__eq__, TritonSemantic.broadcast_impl_value
     constexpr, sequence, pair = core.constexpr, core.tuple, (tuple, list)
@@ -120,12 +122,23 @@ def replacements() -> list[tuple[Any, str, Any]]:
             return lhs, rhs
         return broadcast(self, lhs, rhs)
 
+    def patch_language(function: Any) -> Any:
+        if function not in languages:
+            known = core, triton.language
+            found = [each for each in function.__globals__.values() if inspect.ismodule(each)]
+            languages[function] = [each for each in found if each in known]
+        patched = core.tensor.__add__, *(each.load for each in languages[function])
+        if languages[function] and not any(core.is_builtin(member) for member in patched):
+            return interpreter._LangPatchScope()  # a call of a function within a launch
+        return patch_all(function)
+
     return [
         (core, "_unwrap_if_constexpr", unwrapped),
         (core.dtype, "__eq__", same_type),
         (core.block_type, "__init__", block_type),
         (core.tensor, "__init__", tensor),
         (sequence, "__eq__", same_shape),
+        (interpreter, "_patch_lang", patch_language),
         (interpreter, "_get_np_dtype", numpy_type),
         (TritonSemantic, "broadcast_impl_value", broadcast_values),
         # it asserts nothing: device_assert does nothing in the interpreter

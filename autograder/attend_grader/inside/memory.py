@@ -132,10 +132,15 @@ class Arena:
 
     def split(self, addresses: np.ndarray) -> Iterator[tuple[Buffer, np.ndarray, np.ndarray]]:
         """(buffer, which of the addresses are near it, their elements, perhaps outside)."""
-        starts = np.array([b.start - b.guard for b in self.buffers], np.int64)
-        ends = np.array([b.start + len(b.owned) * b.itemsize + b.guard for b in self.buffers])
-        for number, buffer in enumerate(self.buffers):
-            near = (addresses >= starts[number]) & (addresses < ends[number])
+        if not len(addresses):
+            return
+        low, high = int(addresses.min()), int(addresses.max())
+        for buffer in self.buffers:
+            start = buffer.start - buffer.guard
+            end = buffer.start + len(buffer.owned) * buffer.itemsize + buffer.guard
+            if high < start or low >= end:
+                continue
+            near = (addresses >= start) & (addresses < end)
             if near.any():
                 elements = (addresses[near] - buffer.start) // buffer.itemsize
                 yield buffer, near, elements

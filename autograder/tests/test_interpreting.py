@@ -1,0 +1,154 @@
+"""Triton's interpreter at less cost computes what it computed, and refuses what it refused."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+import torch
+import triton
+import triton.language as tl
+from attend_grader.inside import interpreting
+from attend_grader.inside.tracer import traced
+from attend_solutions import triton_flash_backward
+from triton.language import core
+from triton.runtime import interpreter
+
+TYPES = ("int1", "int8", "uint8", "int16", "int32", "uint32", "int64", "float16", "bfloat16")
+TYPES += ("float32", "float64")
+SHAPES = ((), (1,), (4,), (8,), (1, 8), (4, 1), (4, 8), (2, 4, 8))
+NUMBERS = (0, 1, -3, 2.5, 1 << 40, tl.constexpr(7))
+OPERATIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
+    ("a + b", lambda a, b: a + b),
+    ("a - b", lambda a, b: a - b),
+    ("a * b", lambda a, b: a * b),
+    ("a / b", lambda a, b: a / b),
+    ("a // b", lambda a, b: a // b),
+    ("a % b", lambda a, b: a % b),
+    ("a < b", lambda a, b: a < b),
+    ("a == b", lambda a, b: a == b),
+    ("a & b", lambda a, b: a & b),
+    ("where", lambda a, b: tl.where(a > b, a, b)),
+    ("maximum", lambda a, b: tl.maximum(a, b)),
+    ("broadcast", lambda a, b: tl.broadcast(a, b)[0]),
+    ("to", lambda a, b: a.to(b.dtype)),
+    ("sum", lambda a, b: tl.sum(a * b, axis=0)),
+    ("reshape", lambda a, b: tl.reshape(a, b.shape)),
+    ("zeros", lambda a, b: tl.zeros(a.shape, b.dtype) + a),
+    ("turned", lambda a, b: a[:, None] + b[None, :]),
+    ("shape", lambda a, b: (a.numel, a.shape == b.shape, a.type == b.type, a + b)),
+)
+
+
+@contextmanager
+def computing(*, replaced: bool) -> Iterator[None]:
+    """The language's own functions compute here, in the interpreter as it is or at less cost."""
+    saved = []
+    found = interpreting.replacements() if replaced else []
+    if replaced:
+        found.append((interpreter, "_patch_builtin", interpreting.patch_builtins))
+    for owner, name, member in found:
+        saved.append((owner, name, getattr(owner, name)))
+        setattr(owner, name, member)
+    scope = interpreter._patch_lang(as_if_in_a_kernel)
+    try:
+        yield
+    finally:
+        scope.restore()
+        for owner, name, member in reversed(saved):
+            setattr(owner, name, member)
+
+
+def as_if_in_a_kernel() -> None:
+    """Stands for a kernel: what is patched are the names that its module has."""
+
+
+def value(rng: random.Random, kind: str, shape: tuple[int, ...]) -> Any:
+    """A tensor of the language with small numbers, some of them 0."""
+    dtype, size = getattr(tl, kind), max(1, torch.Size(shape).numel())
+    drawn = [[rng.choice((-3, -1, 0, 1, 2, 5)) for _ in range(size)]]
+    if kind == "int1" or kind.startswith("uint"):
+        drawn = [[abs(number) for number in row] for row in drawn]
+    plain = torch.tensor(drawn, dtype=torch.float32).reshape(shape or (1,)).numpy()
+    if kind == "bfloat16":
+        plain = (plain.view("uint32") >> 16).astype("uint16")
+    handle = interpreter.TensorHandle(plain.astype(interpreter._get_np_dtype(dtype)), dtype)
+    return core.tensor(handle, core.block_type(dtype, list(shape)) if shape else dtype)
+
+
+def told(result: Any) -> Any:
+    """All that a kernel or a message can see of a value."""
+    if isinstance(result, (tuple, core.tuple)):
+        return [told(part) for part in result]
+    if isinstance(result, core.constexpr):
+        return "constexpr", told(result.value)
+    if not isinstance(result, core.tensor):
+        return result
+    data = result.handle.data
+    shape = [told(size) for size in result.shape]
+    kinds = str(result.type), str(result.dtype), str(result.handle.dtype)
+    return kinds, shape, told(result.numel), str(data.dtype), data.shape, data.tobytes()
+
+
+def outcome(operation: Callable[..., Any], a: Any, b: Any) -> Any:
+    """What it gives, or how it fails."""
+    try:
+        return told(operation(a, b))
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def same(seed: int) -> list[str]:
+    """What many operations give, on values drawn with this seed."""
+    rng, found = random.Random(seed), []
+    for name, operation in OPERATIONS:
+        for _ in range(30):
+            a, b = (value(rng, rng.choice(TYPES), rng.choice(SHAPES)) for _ in range(2))
+            if rng.random() < 0.2:
+                b = rng.choice(NUMBERS)
+            found.append(f"{name}: {told(a)}, {told(b)} -> {outcome(operation, a, b)}")
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("seed", range(6))
+def test_operations_give_the_same_and_fail_the_same(seed: int) -> None:
+    with computing(replaced=False):
+        plain = same(seed)
+    with computing(replaced=True):
+        quicker = same(seed)
+    assert quicker == plain
+    assert sum("Error" not in line for line in plain) > len(plain) // 3
+
+
+def test_kernels_of_the_course_compute_the_same() -> None:
+    rng = torch.Generator().manual_seed(3)
+    q, k, v = (torch.randn(2, 24, 16, generator=rng) for _ in range(3))
+
+    def run() -> list[torch.Tensor]:
+        leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+        out = triton_flash_backward.flash_attention(*leaves)
+        return [out.detach(), *torch.autograd.grad((out * out).sum(), leaves)]
+
+    plain = run()
+    with traced():
+        quicker = run()
+    assert all(torch.equal(a, b) for a, b in zip(plain, quicker, strict=True))
+
+
+def test_everything_is_as_before_afterwards() -> None:
+    places = [(owner, name) for owner, name, _ in interpreting.replacements()]
+    before = [getattr(owner, name) for owner, name in places]
+    with traced(), pytest.raises(ZeroDivisionError):
+        assert any(getattr(o, n) is not b for (o, n), b in zip(places, before, strict=True))
+        raise ZeroDivisionError
+    assert [getattr(owner, name) for owner, name in places] == before
+
+
+def test_another_version_of_triton_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert interpreting.replacements()
+    monkeypatch.setattr(triton, "__version__", "4.0.0")
+    assert interpreting.replacements() == []
