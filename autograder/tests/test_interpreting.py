@@ -130,7 +130,7 @@ def test_kernels_of_the_course_compute_the_same() -> None:
 
     def run() -> list[torch.Tensor]:
         leaves = [x.clone().requires_grad_() for x in (q, k, v)]
-        out = triton_flash_backward.flash_attention(*leaves)
+        out = triton_flash_backward.flash_attention(leaves[0], leaves[1], leaves[2])
         return [out.detach(), *torch.autograd.grad((out * out).sum(), leaves)]
 
     plain = run()
@@ -142,9 +142,9 @@ def test_kernels_of_the_course_compute_the_same() -> None:
 def test_everything_is_as_before_afterwards() -> None:
     places = [(owner, name) for owner, name, _ in interpreting.replacements()]
     before = [getattr(owner, name) for owner, name in places]
-    with traced(), pytest.raises(ZeroDivisionError):
-        assert any(getattr(o, n) is not b for (o, n), b in zip(places, before, strict=True))
-        raise ZeroDivisionError
+    with traced():
+        during = [getattr(owner, name) for owner, name in places]
+    assert during != before
     assert [getattr(owner, name) for owner, name in places] == before
 
 
