@@ -22,7 +22,7 @@ import numpy as np
 from attend_grader.checks.compare import FLOAT32, Miss, Tolerance, as_array, expect_close
 from attend_grader.checks.launch_words import never_written, unfilled_loads, worst
 from attend_grader.checks.outcomes import Outcome
-from attend_grader.checks.probe import Call, Probe, Property
+from attend_grader.checks.probe import Call, Probe, Property, Test, begun_by
 from attend_grader.checks.replay import describe_call
 from attend_grader.checks.subject import Subject, SubjectError
 
@@ -175,14 +175,19 @@ def compiles(
         points: what it is worth.
     """
 
+    wanted: dict[str, Any] = {"architecture": architecture, "warps": warps, "stages": stages}
+
+    def begin(subject: Subject, probe: Probe) -> Test:
+        del probe
+        subject.compiled(types, constants, **wanted, ahead=True)
+        return test
+
     def test(subject: Subject, probe: Probe) -> None:
         del probe
-        report = subject.compiled(
-            types, constants, architecture=architecture, warps=warps, stages=stages
-        )
+        report = subject.compiled(types, constants, **wanted)
         expect_compiled(report, architecture, most_spilled=most_spilled, uses=uses)
 
-    return Property(name, points, test, slow=True)
+    return Property(name, points, test, slow=True, begin=begin)
 
 
 def expect_compiled(
@@ -254,21 +259,29 @@ def compiles_as_launched(
         points: what it is worth.
     """
 
-    def test(subject: Subject, probe: Probe) -> None:
-        seen = set()
+    def begin(subject: Subject, probe: Probe) -> Test:
+        first: dict[str, Mapping[str, Any]] = {}
         for _, call, _ in cases(probe.rng):
             for launch in launched(subject, probe, call).trace:
-                if launch["kernel"] not in seen:
-                    seen.add(launch["kernel"])
-                    report = compile_launch(subject, launch)
-                    expect_compiled(report, most_spilled=most_spilled, uses=uses)
+                if first.setdefault(launch["kernel"], launch) is launch:
+                    compile_launch(subject, launch, ahead=True)
 
-    return Property(name, points, test, slow=True)
+        def test(subject: Subject, probe: Probe) -> None:
+            del probe
+            for launch in first.values():
+                report = compile_launch(subject, launch)
+                expect_compiled(report, most_spilled=most_spilled, uses=uses)
+
+        return test
+
+    return Property(name, points, begun_by(begin), slow=True, begin=begin)
 
 
-def compile_launch(subject: Subject, launch: Mapping[str, Any]) -> dict[str, Any]:
-    """The compile report of a kernel as it was launched."""
-    wanted = {n: launch[n] for n in ("warps", "stages") if launch[n]}
+def compile_launch(
+    subject: Subject, launch: Mapping[str, Any], *, ahead: bool = False
+) -> dict[str, Any]:
+    """The compile report of a kernel as it was launched; with ``ahead``, let it begin."""
+    wanted = {n: launch[n] for n in ("warps", "stages") if launch[n]} | {"ahead": ahead}
     return subject.compiled(launch["types"], launch["constants"], kernel=launch["kernel"], **wanted)
 
 

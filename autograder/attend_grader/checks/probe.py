@@ -301,6 +301,8 @@ class Property:
     once enough of the others hold. ``slow`` marks one that takes a second or more and is left out
     where slips are compared with a candidate. ``fresh`` is whether it is about values on fresh
     inputs, where that is known: such a one is lost where the last look finds a wrong value.
+    ``begin`` lets something begin that takes long, goes on elsewhere and is asked for by the test
+    that it returns: it is called before all other tests.
     """
 
     name: str
@@ -309,3 +311,9 @@ class Property:
     promise: bool = False
     slow: bool = False
     fresh: bool | None = None
+    begin: Callable[[Subject, Probe], Test] | None = None
+
+
+def begun_by(begin: Callable[[Subject, Probe], Test]) -> Test:
+    """A whole test, of a beginning and the test that it returns."""
+    return lambda subject, probe: begin(subject, probe)(subject, probe)

@@ -203,13 +203,15 @@ class Subject:
         warps: int = 4,
         stages: int = 2,
         kernel: str = "",
+        ahead: bool = False,
     ) -> dict[str, Any]:
         """What Triton's compiler makes of a kernel for a GPU that is not here.
 
-        The kernel is the candidate, or the one of this name beside it. See
+        The kernel is the candidate, or the one of this name beside it. With ``ahead`` it only
+        begins, and what is returned is empty. See
         :func:`attend_grader.inside.compiling.compiled`.
         """
-        wanted = {"architecture": architecture, "warps": warps, "stages": stages}
+        wanted = {"architecture": architecture, "warps": warps, "stages": stages, "ahead": ahead}
         request = {"op": "compile", "types": dict(types), "constants": dict(constants), **wanted}
         request["kernel"] = kernel
         return self.channel.request(request)["report"]

@@ -12,7 +12,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import functools
-import hashlib
 import inspect
 import json
 import os
@@ -65,6 +64,7 @@ def compiled(
     warps: int = 4,
     stages: int = 2,
     instructions: bool = False,
+    ahead: bool = False,
 ) -> dict[str, Any]:
     """Compile ``kernel`` in a process of its own; what became of it as plain data.
 
@@ -76,6 +76,7 @@ def compiled(
         warps: a program.
         stages: of the software pipeline.
         instructions: whether to count them: the disassembler takes a third of a second.
+        ahead: only begin, and return nothing yet: it goes on while other things are done here.
 
     Returns:
         ``registers`` a thread, bytes ``spilled`` a thread, bytes of ``shared`` memory a program,
@@ -98,13 +99,17 @@ def compiled(
         "instructions": instructions,
     }
     text = json.dumps(request, sort_keys=True)
-    key = hashlib.sha256(text.encode()).hexdigest()
-    if key not in _known:
-        found = _compiler(os.getpid()).answer(text) or _compiler(os.getpid()).answer(text)
-        if not found:
-            return {"error": "the compiler's process ended before it answered, twice", "line": 0}
-        _known[key] = found
-    return _known[key]
+    if text in _known:
+        return _known[text]
+    if ahead:
+        if FORKS:
+            _compiler(os.getpid()).begin(text)
+        return {}
+    found = _compiler(os.getpid()).answer(text) or _compiler(os.getpid()).answer(text)
+    if not found:
+        return {"error": "the compiler's process ended before it answered, twice", "line": 0}
+    _known[text] = found
+    return found
 
 
 class _Compiler:
@@ -120,12 +125,31 @@ class _Compiler:
             env=environment,
             start_new_session=True,
         )
+        self._begun: list[str] = []  # requests without an answer, in order
+        self._read = b""
         atexit.register(self.close)
+
+    def begin(self, request: str) -> None:
+        """Let it begin; whether it can, is told by its answer."""
+        if request in self._begun:
+            return
+        assert self._process.stdin is not None
+        self._begun.append(request)
+        with contextlib.suppress(OSError):
+            self._process.stdin.write(f"{request}\n".encode())
+            self._process.stdin.flush()
 
     def answer(self, request: str) -> dict[str, Any] | None:
         """Its report; None where the process is gone."""
         try:
-            return json.loads(self._line(f"{request}\n".encode()))
+            if not FORKS:  # nor can one wait for a pipe: a process for each kernel
+                return json.loads(self._alone(f"{request}\n".encode()))
+            self.begin(request)
+            while True:
+                found, first = json.loads(self._line()), self._begun.pop(0)
+                if first == request:
+                    return found
+                _known[first] = found
         except TimeoutError:
             self.close()
             return {"error": f"the compiler was not done after {WALL_SECONDS:g} s", "line": 0}
@@ -136,22 +160,26 @@ class _Compiler:
             self.close()
             raise
 
-    def _line(self, request: bytes) -> bytes:
-        requests, answers = self._process.stdin, self._process.stdout
-        assert requests is not None
+    def _alone(self, request: bytes) -> bytes:
+        try:
+            found, _ = self._process.communicate(request, WALL_SECONDS)
+        except subprocess.TimeoutExpired:
+            raise TimeoutError from None
+        self.close()
+        return found
+
+    def _line(self) -> bytes:
+        answers = self._process.stdout
         assert answers is not None
-        if not FORKS:  # nor can one wait for a pipe: a process for each kernel
-            try:
-                found, _ = self._process.communicate(request, WALL_SECONDS)
-            except subprocess.TimeoutExpired:
-                raise TimeoutError from None
-            self.close()
-            return found
-        requests.write(request)
-        requests.flush()
-        if not select.select([answers], [], [], WALL_SECONDS)[0]:
-            raise TimeoutError
-        return answers.readline()
+        while b"\n" not in self._read:
+            if not select.select([answers], [], [], WALL_SECONDS)[0]:
+                raise TimeoutError
+            more = os.read(answers.fileno(), 2**16)
+            if not more:
+                raise BrokenPipeError
+            self._read += more
+        line, _, self._read = self._read.partition(b"\n")
+        return line
 
     def close(self) -> None:
         """End it and what it started; another is started when it is needed."""

@@ -209,7 +209,7 @@ class Executor:
     def _compile(self, request: dict[str, Any]) -> dict[str, Any]:
         from attend_grader.inside.compiling import compiled
 
-        wanted = {k: request[k] for k in ("architecture", "warps", "stages")}
+        wanted = {k: request[k] for k in ("architecture", "warps", "stages", "ahead")}
         name = request.get("kernel", "")
         named = [v for v in self.namespace.values() if isinstance(v, types.FunctionType)]
         spaces = (self.namespace, *(function.__globals__ for function in named))

@@ -13,11 +13,14 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 KNOWN = "3.7."
 """Versions of Triton that these replacements were written for and tested with."""
 
-_found: dict[Any, list[str]] = {}
-"""Names of Triton's own functions, by the module or class of its language that has them."""
+_found: dict[Any, list[tuple[str, Any, Any]]] = {}
+"""(name, function, the same to compute here) of Triton's own, by module or class of its language.
+"""
 
 
 def patch_builtins(package: Any, builder: Any, scope: Any) -> None:
@@ -28,25 +31,33 @@ def patch_builtins(package: Any, builder: Any, scope: Any) -> None:
     a fifth of all time.
     """
     from triton.language.core import is_builtin
-    from triton.runtime.interpreter import interpreter_semantic
 
     del builder
     if package not in _found:
-        names = [name for name, member in inspect.getmembers(package) if is_builtin(member)]
-        if not names:  # within a launch
+        members = [pair for pair in inspect.getmembers(package) if is_builtin(pair[1])]
+        if not members:  # within a launch
             return
-        _found[package] = names
-    for name in _found[package]:
-        member = getattr(package, name)
-        if not is_builtin(member):  # within a launch
+        _found[package] = [(name, member, _computed(member)) for name, member in members]
+    for name, member, computed in _found[package]:
+        if getattr(package, name) is not member:  # within a launch
             return
-        scope.set_attr(package, name, _given(member, interpreter_semantic))
+        scope.set_attr(package, name, computed)
 
 
-def _given(member: Callable[..., Any], semantic: Any) -> Callable[..., Any]:
+def _computed(member: Callable[..., Any]) -> Callable[..., Any]:
+    from triton.language import core
+    from triton.runtime.interpreter import interpreter_semantic
+
+    @core.builtin
+    def marked() -> None:
+        """Shows what a function is wrapped in that is marked as the language's own."""
+
+    alone = getattr(member, "__code__", None) is marked.__code__  # no method made of a function
+    plain = vars(member)["__wrapped__"] if alone else member
+
     def computed(*args: Any, **kwargs: Any) -> Any:
-        kwargs["_semantic"] = semantic
-        return member(*args, **kwargs)
+        kwargs["_semantic"] = interpreter_semantic
+        return plain(*args, **kwargs)
 
     return computed
 
@@ -113,14 +124,35 @@ def replacements() -> list[tuple[Any, str, Any]]:
         values = unwrapped(list(other.values if type(other) is sequence else other))
         return constexpr(self.values == values)
 
+    def splat(self: Any, value: Any, like: Any) -> Any:
+        handle, shape = value.handle, like.shape.values
+        data = np.empty(shape, numpy_type(handle.dtype))
+        data[...] = handle.data
+        kind = core.block_type(value.type.scalar, shape)
+        return self.tensor(interpreter.TensorHandle(data, handle.dtype.scalar), kind)
+
+    def stretched(self: Any, value: Any, shape: list[int]) -> Any:
+        if value.type.shape.values == shape:
+            return value
+        data = np.broadcast_to(value.handle.data, shape)
+        kind = core.block_type(value.type.scalar, shape)
+        return self.tensor(interpreter.TensorHandle(data, value.handle.dtype.scalar), kind)
+
     def broadcast_values(self: Any, lhs: Any, rhs: Any) -> Any:
         left, right = lhs.type, rhs.type
-        if left.is_block() and right.is_block():
-            if left.shape.values == right.shape.values:
-                return lhs, rhs
-        elif not left.is_block() and not right.is_block():
+        if not left.is_block():
+            return (splat(self, lhs, right) if right.is_block() else lhs), rhs
+        if not right.is_block():
+            return lhs, splat(self, rhs, left)
+        sizes = left.shape.values, right.shape.values
+        if sizes[0] == sizes[1]:
             return lhs, rhs
-        return broadcast(self, lhs, rhs)
+        if len(sizes[0]) != len(sizes[1]):
+            return broadcast(self, lhs, rhs)
+        shape = [b if a == 1 else a for a, b in zip(*sizes, strict=True)]
+        if any(b not in (1, size) for b, size in zip(sizes[1], shape, strict=True)):
+            return broadcast(self, lhs, rhs)  # which says why not
+        return stretched(self, lhs, shape), stretched(self, rhs, shape)
 
     def patch_language(function: Any) -> Any:
         if function not in languages:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +13,7 @@ from attend_grader import chapters
 from attend_grader.checks.calls import parameters_of
 from attend_grader.checks.compare import CALLED, Miss
 from attend_grader.checks.contract import GRADIENTS, UNCHANGED
-from attend_grader.checks.exercise import Exercise, Probe, Property
+from attend_grader.checks.exercise import Exercise, Probe, Property, Test
 from attend_grader.checks.outcomes import Logged
 from attend_grader.checks.probe import call_of
 from attend_grader.checks.promises import CHANGES, OVERWRITES, changes
@@ -64,6 +65,13 @@ def run_properties(
     def probe(name: str) -> Probe:
         return _probe(exercise, name, seed, extra)
 
+    begun: dict[str, Test] = {}
+    quiet = replace(subject, printed=[])  # it is told of usual calls what they print
+    for prop in tried:
+        if prop.begin is not None and prop.name not in held:
+            with suppress(Miss, SubjectError):  # the test itself will tell
+                begun[prop.name] = prop.begin(quiet, probe(prop.name))
+
     for prop in (*own, *(prop for prop in tried if prop.promise)):
         if prop.promise and sum(f.earned for f in findings[: len(own)]) < needed:
             findings.append(Finding(prop.name, prop.points, 0, NOT_YET, reason=NOT_YET))
@@ -71,7 +79,8 @@ def run_properties(
         if prop.name in held:
             findings.append(held[prop.name])
             continue
-        loss = _tested(lambda prop=prop: prop.test(subject, probe(prop.name)), exercise)
+        test, made = begun.get(prop.name, prop.test), probe(prop.name)
+        loss = _tested(lambda test=test, made=made: test(subject, made), exercise)
         if loss is None:
             findings.append(Finding(prop.name, prop.points, prop.points))
             continue
@@ -129,15 +138,13 @@ def passes(
 
 def losses(
     subject: Subject, exercise: Exercise, names: Collection[str], seed: int, *, extra: bool
-) -> list[tuple[str, str]]:
-    """Which of the named properties a subject loses, each with the reason."""
-    found = []
+) -> Iterator[tuple[str, str]]:
+    """Each of the named properties, tested as it is asked for: why it is lost, or ""."""
     for prop in exercise.properties:
-        probe = _probe(exercise, prop.name, seed, extra)
         if prop.name in names:
+            probe = _probe(exercise, prop.name, seed, extra)
             loss = _tested(lambda prop=prop, probe=probe: prop.test(subject, probe), exercise)
-            found += [] if loss is None else [(prop.name, loss.reason)]
-    return found
+            yield prop.name, "" if loss is None else loss.reason
 
 
 def _probe(exercise: Exercise, name: str, seed: int, extra: bool) -> Probe:

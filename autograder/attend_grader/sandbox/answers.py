@@ -149,6 +149,12 @@ _NAMED = _by_name(_count)
 _COMPILED = _record(
     registers=_count, spilled=_count, shared=_count, products=_NAMED, instructions=_NAMED
 )
+
+
+def _report(value: Any) -> bool:
+    return _COMPILED(value) or _NOT_COMPILED(value)
+
+
 _EXTRAS: dict[str, Test] = {
     "gradients": lambda value: (
         type(value) is dict and len(value) <= MAX_GRADIENTS and all(map(_is(int, str), value))
@@ -183,7 +189,9 @@ def checked_answer(request: dict[str, Any], answer: Any) -> dict[str, Any]:
         case "call":
             forms, extras = _OUTCOME, _EXTRAS
         case "compile":
-            forms = {"report": lambda value: _COMPILED(value) or _NOT_COMPILED(value)}
+            forms = {"report": _report}
+            if request["ahead"]:
+                forms = {"report": lambda value: value == {} or _report(value)}
     missing, unknown = forms.keys() - answer.keys(), answer.keys() - forms.keys() - extras.keys()
     if missing or unknown:
         raise ProtocolError(f"an answer with keys that do not fit: {sorted(map(str, answer))}")
