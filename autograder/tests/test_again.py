@@ -18,7 +18,7 @@ def _judged(wrong: Any) -> str:
     """The symptom, once the properties have made their calls."""
     subject = local(wrong)
     run_properties(subject, FORWARD, 1, extra=False)
-    return symptom(subject, FORWARD, 1) or ""
+    return symptom(subject, FORWARD) or ""
 
 
 def _grows(x: Any, h0: Any, w_x: Any, w_h: Any, b: Any, kept: list[Any] = []) -> Any:  # noqa: B006

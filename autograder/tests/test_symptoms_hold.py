@@ -42,7 +42,7 @@ def _told(wrong: Any, exercise: Exercise) -> str:
     """The symptom, once the properties have made their calls."""
     subject = local(wrong)
     run_properties(subject, exercise, 1, extra=False)
-    return symptom(subject, exercise, 1) or ""
+    return symptom(subject, exercise) or ""
 
 
 def test_too_large_is_said_of_the_calls_that_were_counted() -> None:

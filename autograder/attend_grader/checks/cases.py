@@ -1,4 +1,4 @@
-"""Fresh calls for telling what is wrong: draws and variants of them, and what each call is like.
+"""Calls for telling what is wrong: draws and variants of them, and what each call is like.
 
 Every case carries its traits: sentences that say when it happens ("q and k differ in length along
 …"), so that what all failing cases have, and no passing one, can be said.
@@ -29,6 +29,7 @@ from attend_grader.checks.calls import (
     views,
 )
 from attend_grader.checks.contract import FLOAT32, FLOAT64, INTEGERS
+from attend_grader.checks.drawn import DRAWN, once
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.instances import instance
 from attend_grader.checks.outcomes import Outcome
@@ -90,21 +91,26 @@ class Case:
         return leaves(self.call, self.names)
 
 
-def observe(subject: Subject, exercise: Exercise, seed: int) -> list[Case]:
-    """Run the candidate and the reference on fresh draws, and on variants that are promised."""
-    calls: list[Call] = []
-    for number in range(ROUNDS):
-        drawn = list(exercise.draws(np.random.default_rng([seed, 7, number])))
-        for place, call in enumerate(drawn):
-            calls.append(call)
-            if number == 0:
-                calls += _variants(exercise, call, _other_numbers(exercise, seed, place))
-    rights = [reference_on(exercise.reference, call)(call) for call in calls]
-    both = zip(calls, rights, strict=True)
-    pairs = [(call, right.value) for call, right in both if usable(right, infinite=True)]
+def observe(subject: Subject, exercise: Exercise) -> list[Case]:
+    """Run the candidate on draws, and on variants that are promised, beside the reference."""
+    pairs: list[tuple[Call, Any]] = once(exercise, _answered)
     came = subject.many([call for call, _ in pairs])
     found = [_case(exercise, *pair, got) for pair, got in zip(pairs, came, strict=True)]
     return [case for case in found if not case.unsure]
+
+
+def _answered(exercise: Exercise) -> list[tuple[Call, Any]]:
+    """Calls, each with what is right."""
+    calls: list[Call] = []
+    for number in range(ROUNDS):
+        drawn = list(exercise.draws(np.random.default_rng([DRAWN, 7, number])))
+        for place, call in enumerate(drawn):
+            calls.append(call)
+            if number == 0:
+                calls += _variants(exercise, call, _other_numbers(exercise, place))
+    rights = [reference_on(exercise.reference, call)(call) for call in calls]
+    both = zip(calls, rights, strict=True)
+    return [(call, right.value) for call, right in both if usable(right, infinite=True)]
 
 
 def logged(subject: Subject, exercise: Exercise) -> list[Case]:
@@ -147,9 +153,9 @@ def _right_function(reference: Any, call: Call) -> Callable[..., Any]:
     return getattr(target, call.method) if call.method else target
 
 
-def _other_numbers(exercise: Exercise, seed: int, place: int) -> list[Call]:
+def _other_numbers(exercise: Exercise, place: int) -> list[Call]:
     """The draw at ``place`` with other numbers."""
-    made = [exercise.draws(np.random.default_rng([seed, 8, number])) for number in range(2)]
+    made = [exercise.draws(np.random.default_rng([DRAWN, 8, number])) for number in range(2)]
     return [calls[place] for calls in made if place < len(calls)]
 
 

@@ -42,19 +42,18 @@ WITHIN = re.compile(r' holds? integers$| are float32$| is (not )?".*"$| is (True
 """Traits that may be told of wrong calls though others have them, too."""
 
 
-def symptom(subject: Subject, exercise: Exercise, seed: int, *, raised: bool = False) -> str | None:
+def symptom(subject: Subject, exercise: Exercise, *, raised: bool = False) -> str | None:
     """What is wrong with a candidate's results; None where nothing can be said that always holds.
 
     Args:
         subject: the candidate.
         exercise: what it should do.
-        seed: draws the calls; the same seed gives the same sentence.
         raised: whether a call of a property raised.
     """
     if exercise.open_ended:
         return None
     seen = logged(subject, exercise)
-    cases = observe(subject, exercise, seed)
+    cases = observe(subject, exercise)
     if len(cases) < 2:
         return None
     other = changes_its_mind(subject, exercise, cases, seen)

@@ -1,7 +1,7 @@
 """Naming the slip: compare what a candidate does with what known misconceptions do.
 
 Behaviour is what a call returns, which error it raises, and which inputs it changes, over the
-exercise's draws. A misconception is named where all of it agrees on fresh random inputs.
+exercise's draws. A misconception is named where all of it agrees.
 """
 
 from __future__ import annotations
@@ -16,15 +16,12 @@ import numpy as np
 from attend_grader.checks.behaviour import behaviour, same_behaviour
 from attend_grader.checks.compare import Tolerance, mismatches
 from attend_grader.checks.contract import UNCHANGED
+from attend_grader.checks.drawn import Compared, once
 from attend_grader.checks.exercise import Exercise
-from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import Subject, local
 from attend_grader.inside.kernels import kernels_of
 from attend_grader.judging.report import Finding
 from attend_grader.judging.run import LAST_LOOK, NOT_YET, losses, passes, run_properties
-
-DRAWS = 2
-"""How often the exercise's draws are made: a slip is named where behaviour agrees on all."""
 
 
 def diagnose(
@@ -35,17 +32,15 @@ def diagnose(
     Slips that change no value (but a gradient, or the cost) agree with the reference on every
     draw; those are told apart by the properties they lose, and by the reasons.
     """
-    calls = _calls(exercise, seed)
-    shown = behaviour(subject, calls)
-    right = local(exercise.reference)
-    looks_right = same_behaviour(shown, (call.on(right) for call in calls))
+    known: Compared = once(exercise, Compared)
+    shown = behaviour(subject, known.calls)
+    looks_right = same_behaviour(shown, known.of(exercise.reference))
     slow = {prop.name for prop in exercise.properties if prop.slow}
     lost = [(f.property, f.reason) for f in findings if not f.passed and f.property not in slow]
     for name, wrong in exercise.misconceptions.items():
-        other = local(wrong)
-        if not same_behaviour(shown, (call.on(other) for call in calls)):
+        if not same_behaviour(shown, known.of(wrong)):
             continue
-        if not looks_right or _loses(other, exercise, lost, seed, extra):
+        if not looks_right or _loses(local(wrong), exercise, lost, seed, extra):
             return name, explanation(wrong)
     return None, ""
 
@@ -66,19 +61,11 @@ def _loses(subject: Subject, exercise: Exercise, lost: Misses, seed: int, extra:
     return _same_misses(_lost(subject, exercise, seed, extra), lost)
 
 
-def shows(subject: Subject, exercise: Exercise, name: str, seed: int) -> bool:
+def shows(subject: Subject, exercise: Exercise, name: str) -> bool:
     """Whether ``subject`` does on all draws what the named misconception does."""
-    calls, other = _calls(exercise, seed), local(exercise.misconceptions[name])
-    return same_behaviour(behaviour(subject, calls), (call.on(other) for call in calls))
-
-
-def _calls(exercise: Exercise, seed: int) -> list[Call]:
-    rounds = 1 if kernels_of(exercise.reference) else DRAWS  # interpreted: each takes long
-    return [
-        call
-        for number in range(rounds)
-        for call in exercise.draws(np.random.default_rng([seed, number]))
-    ]
+    known: Compared = once(exercise, Compared)
+    does = behaviour(subject, known.calls)
+    return same_behaviour(does, known.of(exercise.misconceptions[name]))
 
 
 Misses = Sequence[tuple[str, str]]

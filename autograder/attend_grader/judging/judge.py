@@ -84,7 +84,7 @@ def _judged(subject: Subject, exercise: Exercise, seed: int, extra: bool) -> Rep
         name, explanation, found, fix_first = _diagnose_behind(subject, exercise, seed, extra)
         findings = found or findings
     earned = sum(f.earned for f in findings)
-    related = None if passed or name else _symptom(chosen, exercise, seed, findings)
+    related = None if passed or name else _symptom(chosen, exercise, findings)
     if related and KEPT not in related and any(KEPT in finding.reason for finding in findings):
         related = None  # what was written over an earlier result may be what came back
     if related and _gradients_only(findings):
@@ -117,13 +117,11 @@ def _gradients_only(findings: Sequence[Finding]) -> bool:
     return bool(told) and all(OF_GRADIENTS.search(message) for message in told)
 
 
-def _symptom(
-    subject: Subject, exercise: Exercise, seed: int, findings: Sequence[Finding]
-) -> str | None:
+def _symptom(subject: Subject, exercise: Exercise, findings: Sequence[Finding]) -> str | None:
     """What can be said of the results where no slip matches; never in the way of a verdict."""
     raised = any(finding.reason.startswith("raises ") for finding in findings)
     try:
-        return symptom(subject, exercise, seed, raised=raised)
+        return symptom(subject, exercise, raised=raised)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         return None  # what came makes no sense to a comparison: the rows say what it is
 
@@ -183,7 +181,7 @@ def _diagnose_behind(
     needed = exercise.uses
     for one in exercise.uses:
         without = tuple(n for n in needed if n != one)
-        if shows(subject.with_references(without), exercise, name, seed):
+        if shows(subject.with_references(without), exercise, name):
             needed = without
     return name, explanation, findings, needed
 
