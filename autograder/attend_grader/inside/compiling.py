@@ -135,9 +135,14 @@ class _Compiler:
             return
         assert self._process.stdin is not None
         self._begun.append(request)
-        with contextlib.suppress(OSError):
+        try:
             self._process.stdin.write(f"{request}\n".encode())
             self._process.stdin.flush()
+        except OSError:  # it is gone: its answer will tell
+            return
+        except BaseException:  # an interrupt: the rest of the line is missing
+            self.close()
+            raise
 
     def answer(self, request: str) -> dict[str, Any] | None:
         """Its report; None where the process is gone."""
