@@ -478,7 +478,7 @@ from attend_solutions.triton import fused_cross_entropy
 # A very small language model is a table: for each letter, 27 logits for the next one. Product,
 # loss, gradient, transpose and step are your kernels; torch makes memory, picks letters, writes
 # them as rows of 0 and 1, and turns the sign of the step. The text is Python's own documentation.
-# (The cell takes some ten seconds: every program is interpreted.)
+# (The cell takes some seconds: every program is interpreted.)
 
 # %%
 LETTERS = " abcdefghijklmnopqrstuvwxyz"

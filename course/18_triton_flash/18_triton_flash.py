@@ -360,8 +360,7 @@ from attend_solutions.triton_flash import grouped_flash
 # **Use it.** Chapter 07's small model (4 layers of 4 heads, trained on Python's documentation)
 # ships with the course. Put your kernel in the place of its attention. Its heads are 12 wide, so
 # they are filled up with zeros to 16. Bits a character on unseen text must stay what they were, and
-# so must the text it writes when the same random numbers draw the letters. It takes about 10
-# seconds: the interpreter is no GPU.
+# so must the text it writes when the same random numbers draw the letters.
 
 # %%
 if ready(grouped_flash):

@@ -204,7 +204,7 @@ if ready(flash_delta, grad_keys_values, grad_queries):
 
 # %% [markdown]
 # > **Takeaway.** A gradient is a sum. Give each program the rows that it sums, and no two programs
-# > meet. The price is that weights are made twice on the way back.
+# > meet. Where several share a head, the price is that weights are made twice on the way back.
 
 # %% [markdown]
 # ## 4 · A function that autograd knows
@@ -250,7 +250,7 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
     print(f"after:  {yours.recite()!r}")
 
 # %% [markdown]
-# The bits agree to a few millionths. That it recites says little: with no gradient through
+# The bits agree to a millionth or so. That it recites says little: with no gradient through
 # attention at all, the rest of the model learns this as well. The bits say more, but need autograd
 # beside them; the next section does without.
 
@@ -283,8 +283,8 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 #
 # <details><summary>Predict first: why not take a step of a millionth, then?</summary>
 #
-# Outputs are float32, so $L$ is off by some $10^{-6}$, and that is divided by $2\epsilon$. A large
-# step errs by curvature, a small one by rounding.
+# Inputs and outputs are float32, so $L$ is off by some $10^{-6}$, and that is divided by
+# $2\epsilon$. A large step errs by curvature, a small one by rounding.
 #
 # </details>
 
@@ -316,8 +316,9 @@ if ready(flash_delta, grad_keys_values, grad_queries, gradient_gaps):
     print(f"dQ 1 % larger: {gaps(right, 2.0**-7, 1.01)}")
 
 # %% [markdown]
-# The gaps of $q$ and $k$ fall with the square of the step, then grow again as rounding takes over.
-# That of $v$ knows no curvature, because the output is linear in the values.
+# From $2^{-2}$ on the gaps of $q$ and $k$ fall with the square of the step, until rounding takes
+# over: then they jump about, and grow in the mean as steps shrink. That of $v$ knows no curvature,
+# because the output is linear in the values.
 
 # %% [markdown]
 # ## 6 · One pass, and a race
@@ -462,11 +463,11 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 # %% [markdown]
 # One pass saves two of seven products, but not always traffic. With these four tiles, $dQ$'s zeros
 # counted, it moves 9 % less in float32, 12 % under the causal mask; in float16 21 % more, 13 %
-# under the mask. An addition in memory reads and writes a row of $dQ$, in float32 always.
-# Where tiles are square and none is cut short, that is as many numbers as the second pass reads of
-# $K$ and $V$, which shrink with float16. So in float32 only what the second pass reads once is
-# saved ($Q$, $dO$, LSE, $\delta$), whose share falls with more tiles. Which is faster, only a clock
-# can say.
+# under the mask. Here an addition in memory counts as a read and a write, in float32 always (the
+# program itself sends the addend alone). Where tiles are square and none is cut short, that is as
+# many numbers as the second pass reads of $K$ and $V$, which shrink with float16. So in float32
+# only what the second pass reads once is saved ($Q$, $dO$, LSE, $\delta$), whose share falls with
+# more tiles. Which is faster, only a clock can say.
 #
 # **On a GPU** the next cell compiles your kernels, runs each form ten times on the same numbers,
 # and counts how many different results come out:
@@ -543,7 +544,7 @@ if ready(grad_keys_values):
 #
 # **Queries without keys.** With $T > S$ and a causal mask, the first queries see nothing. Chapter
 # 18's kernel makes their rows an average of hidden values and empty places (zeros), or NaN;
-# gradients here are those of zeros, or NaN.
+# gradients here are those of zeros, or NaN with larger tiles backwards than forwards.
 #
 # **Heads of other widths, dropout.** Widths other than powers of two need a mask along $d$, or
 # zeros up to the next one. Dropout needs the same random numbers both ways.
@@ -554,8 +555,9 @@ if ready(grad_keys_values):
 # ## 10 · Recap
 #
 # - Beside inputs and $dO$, the way back needs two numbers a query: the LSE, and $\delta$ from $O$.
-# - Whoever owns the rows of a sum can make it alone. That takes two passes and seven products.
-# - One pass has five, but programs share $dQ$. Atomic additions lose no share; no order is fixed.
+# - Whoever owns the rows of a sum can make it alone. With several programs a head, that takes two
+#   passes and seven products.
+# - One pass has five, but those programs share $dQ$. Atomic additions lose no share; no order is fixed.
 # - Sums in one program have a fixed order: with the same tiles, their bits do not change
 #   from run to run.
 # - A gradient is checked by differences, at a step between curvature and rounding.
