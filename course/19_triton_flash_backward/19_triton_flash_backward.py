@@ -557,7 +557,8 @@ if ready(grad_keys_values):
 # - Beside inputs and $dO$, the way back needs two numbers a query: the LSE, and $\delta$ from $O$.
 # - Whoever owns the rows of a sum can make it alone. With several programs a head, that takes two
 #   passes and seven products.
-# - One pass has five, but those programs share $dQ$. Atomic additions lose no share; no order is fixed.
+# - One pass has five, but those programs share $dQ$. Atomic additions lose no share; no order is
+#   fixed.
 # - Sums in one program have a fixed order: with the same tiles, their bits do not change
 #   from run to run.
 # - A gradient is checked by differences, at a step between curvature and rounding.
