@@ -13,6 +13,7 @@ a *launcher* of the course, ``launch(kernel, *tensors, **options)``, does that.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
@@ -30,7 +31,7 @@ Cases = Callable[[np.random.Generator], Iterable[tuple[str, Call, Any]]]
 """Fresh cases: what is special about the call, the call (with its launcher), what is right."""
 
 Needed = Callable[[Call], int]
-"""Bytes that a call needs to move: its inputs read once, its outputs written once."""
+"""What a call needs: bytes to move (its inputs read once, its outputs written once), or programs."""
 
 SHARED_LIMIT = 232_448
 """Bytes of shared memory a program may use on sm_90 (CUDA C++ Programming Guide)."""
@@ -113,6 +114,7 @@ def within_budget(
     points: int = 1,
     cause: str = ONCE,
     once: bool = False,
+    programs: Needed | None = None,
 ) -> Property:
     """Loads and stores together move at most ``factor`` times the bytes needed.
 
@@ -124,6 +126,7 @@ def within_budget(
         points: what it is worth.
         cause: what is counted as needed. It is said of any kernel that moves more.
         once: no number is read by two loads either, also where others are not read at all.
+        programs: how many a call launches; None leaves that open.
     """
 
     def test(subject: Subject, probe: Probe) -> None:
@@ -145,6 +148,12 @@ def within_budget(
                     cause=cause,
                     topic=f"budget: {why}",  # which calls cost too much tells slips apart
                 ).on(_given(probe, call), why)
+            count = sum(math.prod(launch["grid"]) for launch in outcome.trace)
+            if programs is not None and count != programs(call):
+                text = (
+                    f"{count} programs are launched, expected {programs(call)}: one for each tile."
+                )
+                raise Miss(text, topic=f"programs: {why}").on(_given(probe, call), why)
 
     return Property(name, points, test)
 

@@ -16,6 +16,7 @@ from attend_grader.chapters.ch19_triton_flash_backward.shared import (
     pieces,
     usual,
 )
+from attend_grader.checks.behaviour import same_value
 from attend_grader.checks.compare import Miss, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import right_values
@@ -82,6 +83,12 @@ def _plain(subject: Subject, probe: Probe) -> None:
     both = alone.gradients(args, wrt=(0, 1, 2), cotangents=inputs[3:], trace="events")
     if forwards.error is not None or both.error is not None:
         return
+    if not same_value(both.value, forwards.value):  # copied after the gradients were made
+        text = (
+            "asking for gradients changes the output that was returned: the way back writes into "
+            "its memory. Make a new tensor."
+        )
+        raise Miss(text, topic="output changed").on(probe.given(args, {}), size.why())
     back = [b for each in both.trace[len(forwards.trace) :] for b in each["buffers"].values()]
     written, asked = sum(b["written"] for b in back), sum(x.numel() for x in args)
     if written < asked:

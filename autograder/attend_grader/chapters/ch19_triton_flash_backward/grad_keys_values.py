@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 from attend_solutions import triton_flash_backward as answers
 
 from attend_grader.chapters.ch19_triton_flash_backward.shared import (
@@ -11,7 +9,6 @@ from attend_grader.chapters.ch19_triton_flash_backward.shared import (
     as_edits,
     drawn,
     kernel_properties,
-    traffic,
 )
 from attend_grader.checks.exercise import Contract, Exercise, Slip
 
@@ -161,7 +158,7 @@ EXERCISE = Exercise(
     reference=answers.grad_keys_values,
     contract=Contract(arguments_unchanged=True, says=SAYS),
     properties=kernel_properties(
-        RESULTS, partial(traffic, of="keys"), "reads the tiles of queries that see its keys, once"
+        RESULTS, "reads the tiles of queries that see its keys, once", of="keys"
     ),
     draws=drawn(RESULTS),
     slips=SLIPS,

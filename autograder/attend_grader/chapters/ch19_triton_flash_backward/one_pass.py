@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 
 from attend_solutions import triton_flash_backward as answers
 
@@ -14,7 +13,6 @@ from attend_grader.chapters.ch19_triton_flash_backward.shared import (
     cases,
     drawn,
     kernel_properties,
-    traffic,
 )
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Contract, Exercise, Probe, Property, Slip
@@ -124,7 +122,7 @@ def _one_launch(prop: Property) -> Property:
 
 
 def _properties() -> tuple[Property, ...]:
-    made = kernel_properties(RESULTS, partial(traffic, of="keys", atomic=True), BUDGET)
+    made = kernel_properties(RESULTS, BUDGET, of="keys", atomic=True)
     return tuple(_one_launch(prop) if prop.name == BUDGET else prop for prop in made)
 
 

@@ -6,6 +6,7 @@ The oracle is autograd's gradient of plain attention in float64.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -215,7 +216,7 @@ SCALED = (
     Size(1, 3, 17, causal=True, scale=-0.1),
     Size(1, 3, 5, scale=0.0),
 )
-MEMORY = (*PLAIN[1:], *CAUSAL[:3])
+MEMORY = (*PLAIN[1:], *CAUSAL[:3], Size(1, 45, 50, causal=True, block_t=32))
 DRAWN = (
     Size(1, 21, 33, 32),
     Size(2, 18, 37, causal=True),
@@ -234,15 +235,23 @@ def drawn(results: tuple[str, ...]) -> Callable[[np.random.Generator], list[Call
     return make
 
 
+def _programs(call: Call, *, of: str) -> int:
+    """One for each tile of each head."""
+    (heads, t, _), s = call.args[0].shape, call.args[1].shape[1]
+    block_t, block_s = call.args[8:]
+    return heads * len(tiles(s, block_s) if of == "keys" else tiles(t, block_t))
+
+
 def kernel_properties(
-    results: tuple[str, ...], needed: Callable[[Call], int], budget: str
+    results: tuple[str, ...], budget: str, *, of: str, atomic: bool = False
 ) -> tuple[Property, ...]:
     """The properties of a kernel that makes gradients.
 
     Args:
         results: which of ``pieces`` it returns.
-        needed: bytes that a call moves.
-        budget: the card's line about these.
+        budget: the card's line about bytes.
+        of: whose tiles a program owns, "keys" or "queries".
+        atomic: each pair of tiles also adds to dQ.
     """
     memory = cases(MEMORY, results)
     return (
@@ -260,8 +269,9 @@ def kernel_properties(
         within_budget(
             budget,
             memory,
-            needed,
+            partial(traffic, of=of, atomic=atomic),
             factor=1,
+            programs=partial(_programs, of=of),
             cause="What is needed: each tile is read once by a program, if any of its pairs is "
             "visible.",
         ),
@@ -278,5 +288,6 @@ SAYS = (
     "`scale` is any number; None stands for 1/√D.",
     "Scores may be some ±2,000.",
     "Arrays without gaps, float32 or float16; sums and results are float32.",
-    "No tile is read that holds no visible pair, and none twice by one program.",
+    "Each tile of each head has its program; none reads a tile that holds no visible pair, or one "
+    "twice.",
 )
