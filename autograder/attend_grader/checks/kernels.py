@@ -31,7 +31,7 @@ Cases = Callable[[np.random.Generator], Iterable[tuple[str, Call, Any]]]
 """Fresh cases: what is special about the call, the call (with its launcher), what is right."""
 
 Needed = Callable[[Call], int]
-"""What a call needs: bytes to move (its inputs read once, its outputs written once), or programs."""
+"""What a call needs: bytes to move (inputs read once, outputs written once), or programs."""
 
 SHARED_LIMIT = 232_448
 """Bytes of shared memory a program may use on sm_90 (CUDA C++ Programming Guide)."""
@@ -150,9 +150,7 @@ def within_budget(
                 ).on(_given(probe, call), why)
             count = sum(math.prod(launch["grid"]) for launch in outcome.trace)
             if programs is not None and count != programs(call):
-                text = (
-                    f"{count} programs are launched, expected {programs(call)}: one for each tile."
-                )
+                text = f"{count} programs run, expected {programs(call)}: one for each tile."
                 raise Miss(text, topic=f"programs: {why}").on(_given(probe, call), why)
 
     return Property(name, points, test)
