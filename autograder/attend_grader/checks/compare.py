@@ -236,7 +236,7 @@ def mismatches(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> np.nd
     scale = float(finite.max()) if finite.size else 0.0
     with np.errstate(invalid="ignore", over="ignore"):
         allowed = tolerance.relative * scale + tolerance.absolute
-        near = np.abs(_wide(got) - _wide(want)) <= allowed
+        near = allowed > 0 and np.abs(_wide(got) - _wide(want)) <= allowed
     return ~(near | (got == want))
 
 

@@ -115,6 +115,7 @@ def within_budget(
     cause: str = ONCE,
     once: bool = False,
     programs: Needed | None = None,
+    arrays: int | None = None,
 ) -> Property:
     """Loads and stores together move at most ``factor`` times the bytes needed.
 
@@ -127,6 +128,7 @@ def within_budget(
         cause: what is counted as needed. It is said of any kernel that moves more.
         once: no number is read by two loads either, also where others are not read at all.
         programs: how many a call launches; None leaves that open.
+        arrays: how many a kernel is given, the results among them; None leaves that open.
     """
 
     def test(subject: Subject, probe: Probe) -> None:
@@ -152,6 +154,10 @@ def within_budget(
             if programs is not None and count != programs(call):
                 text = f"{count} programs run, expected {programs(call)}: one for each tile."
                 raise Miss(text, topic=f"programs: {why}").on(_given(probe, call), why)
+            given = max(len(launch["buffers"]) for launch in outcome.trace)
+            if arrays is not None and given > arrays:
+                text = f"a kernel is given {given} arrays, and {arrays} are enough."
+                raise Miss(text, topic="arrays").on(_given(probe, call), why)
 
     return Property(name, points, test)
 

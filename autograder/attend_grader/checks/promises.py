@@ -32,7 +32,15 @@ from attend_grader.checks.leading import with_stack
 from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call, Probe, Test
 from attend_grader.checks.subject import Subject
-from attend_grader.checks.trials import ALIKE, Draws, Trial, keep_tried, run_together, trials
+from attend_grader.checks.trials import (
+    ALIKE,
+    Draws,
+    Trial,
+    form_of,
+    keep_tried,
+    run_together,
+    trials,
+)
 from attend_grader.inside.kernels import kernels_of
 
 Whole = Mapping[str, Callable[[np.ndarray], np.ndarray]]
@@ -292,12 +300,13 @@ def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()
         calls = {id(trial): guises(trial, widths) for trial in drawn}
         once_more = trials(subject, probe, draws, alike=1)
         calls |= {id(trial): [trial.call] for trial in once_more}
-        asked = [
-            (trial.bench, call)
-            for t in (drawn, once_more)
-            for trial in t
-            for call in calls[id(trial)]
-        ]
+        alike = {form_of(trial.call): trial for trial in once_more}
+        ordered: list[Trial] = []
+        for trial in drawn:  # a result is followed by another one of its shape
+            other = alike.pop(form_of(trial.call), None)
+            ordered += [trial] if other is None else [trial, other]
+        ordered += alike.values()
+        asked = [(trial.bench, call) for trial in ordered for call in calls[id(trial)]]
         both = zip(drawn, trials(subject, probe, draws), strict=False)
         again = [(one.bench, other.call) for one, other in both if one.call.build is not None]
         run_ahead([*asked, *again])

@@ -60,6 +60,7 @@ def _climbing(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, normal(rng, 2, 6) - 200, 4, "logits near −200, the last block not full")
     low = torch.tensor([-1.0, -3, -2, -5, -4, -6]) * 1e20
     yield _case(rng, low.repeat(2, 1), 4, "logits below −10²⁰")
+    yield _case(rng, 2 * normal(rng, 1, 70), 1)
 
 
 def _bytes(call: Call) -> int:

@@ -36,7 +36,7 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for shape in ((4, 5), (2, 13), (1, 3), (2, 300)):
+    for shape in ((4, 5), (2, 13), (1, 3), (2, 300), (1, 5000)):
         yield case(normal(rng, *shape) - 3)
 
 
@@ -46,6 +46,7 @@ def _large(rng: np.random.Generator) -> Iterator[Case]:
     yield case(normal(rng, 3, 6) + 1e5, "scores near 100,000")
     yield case(1e18 * normal(rng, 2, 6) - 1e20, "scores near −10²⁰")
     yield case(torch.full((2, 3), -1e32), "scores of −10³²")
+    yield case(torch.full((2, 3), 1e8), "equal scores of 10⁸")
     apart = torch.tensor([200.0, -200.0, 0.0, 199.0, -150.0])
     yield case(normal(rng, 2, 5) + apart, "scores from −200 to 200")
     yield case(normal(rng, 2, 5) - apart, "scores from −200 to 200, the lowest first")
@@ -159,12 +160,18 @@ EXERCISE = Exercise(
     title="A row a program",
     goal="Turn each row of scores into weights, reading it once and writing it once.",
     reference=answers.fused_softmax,
-    contract=Contract(arguments_unchanged=True, forbids=SOFTMAX, says=("Scores of any size.",)),
+    contract=Contract(
+        arguments_unchanged=True,
+        forbids=SOFTMAX,
+        says=("Scores of any size. The kernel reads `x` itself.",),
+    ),
     properties=kernel_properties(
         ("rows that fill the block", _even),
         ("rows that do not fill the block, negative scores", _ragged),
         _bytes,
         more=(right_values("scores near 200, near −200, and both in one row", _large),),
+        arrays=2,
+        beside=(),
     ),
     draws=draws,
     slips=SLIPS,

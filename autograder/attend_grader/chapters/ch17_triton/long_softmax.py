@@ -52,6 +52,8 @@ def _climbing(rng: np.random.Generator) -> Iterator[Case]:
     yield case(normal(rng, 2, 12) - steps, "scores that fall by 30 from place to place", 4)
     yield case(normal(rng, 2, 6) - 200, "scores near −200, the last block not full", 4)
     yield case(1e18 * normal(rng, 2, 6) - 1e20, "scores near −10²⁰", 4)
+    yield case(torch.full((1, 6), 1e8), "equal scores of 10⁸", 4)
+    yield _case(rng, 1, 70, 1)
 
 
 def _bytes(call: Call) -> int:
@@ -212,7 +214,7 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         forbids=SOFTMAX,
-        says=("Blocks are of `block` numbers. Scores of any size.",),
+        says=("Blocks are of `block` numbers. Scores of any size. The kernel reads `x` itself.",),
     ),
     properties=kernel_properties(
         ("rows of whole blocks", _even),
@@ -220,6 +222,8 @@ EXERCISE = Exercise(
         _bytes,
         counted="What is needed: each score is loaded twice, and each weight stored once.",
         points=1,
+        arrays=2,
+        beside=(4,),
         more=(
             blocks_as_asked(_longest),
             right_values(

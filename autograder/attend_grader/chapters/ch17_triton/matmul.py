@@ -44,6 +44,9 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, 1, 1, 1)
     yield _case(rng, 40, 18, 40, 32, 3)
     yield _case(rng, 2, 300, 3)
+    why, call, right = _case(rng, 5, 6, 4)
+    call.args[0][2], right[2] = 0, 0  # a result of 0 is written, too
+    yield f"{why}, a row of zeros", call, right
 
 
 def _half(rng: np.random.Generator) -> Iterator[Case]:

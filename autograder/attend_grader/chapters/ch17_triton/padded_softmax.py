@@ -38,6 +38,9 @@ def _padded(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("scores near −10²⁰", 1e18 * normal(rng, 2, 6) - 1e20, [3, 5])
     yield _case("scores far apart", 15 * normal(rng, 2, 7), [6, 4])
     yield _case("rows of 300", normal(rng, 2, 300), [270, 20])
+    yield _case("rows of 40, of which few are left", normal(rng, 2, 40), [3, 7])
+    yield _case("equal scores of 10⁸", torch.full((2, 6), 1e8), [3, 5])
+    yield _case("equal scores of −3 · 10³⁸", torch.full((2, 6), -3e38), [3, 5])
 
 
 TINY = (
@@ -177,7 +180,7 @@ EXERCISE = Exercise(
         forbids=SOFTMAX,
         says=(
             "Lengths are 1 or more. Scores of any size. Weights in the padding are exactly 0, and "
-            "the padding is not read.",
+            "the padding is not read. The kernel reads `x` itself.",
         ),
     ),
     properties=kernel_properties(
@@ -187,6 +190,8 @@ EXERCISE = Exercise(
         counted="What is needed: the first `length` scores of each row are loaded once, and each "
         "weight is stored once.",
         points=1,
+        arrays=3,
+        beside=(torch.tensor([3, 5]),),
         more=(Property("weights in the padding are exactly 0", 1, _zeros),),
     ),
     draws=draws,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from attend_grader.checks.kernels import (
     within_budget,
 )
 from attend_grader.checks.subject import Subject
+from attend_grader.checks.torch_numbers import normal
+from attend_grader.inside.views import view_of
 
 Case = tuple[str, Call, Any]
 Cases = Callable[[np.random.Generator], Iterator[Case]]
@@ -47,6 +50,8 @@ def kernel_properties(
     points: int = 2,
     tolerance: Tolerance = FLOAT32,
     more: tuple[Property, ...] = (),
+    arrays: int | None = None,
+    beside: tuple[Any, ...] | None = None,
 ) -> tuple[Property, ...]:
     """Values twice, ``more``, memory, bytes, and the compiler's word.
 
@@ -59,32 +64,58 @@ def kernel_properties(
         points: of the values where blocks do not fit.
         tolerance: of values.
         more: properties between those of values and of memory.
+        arrays: how many a kernel is given, the results among them; None leaves that open.
+        beside: what a function takes beside a matrix of (2, 6) that its kernel reads itself; None
+            leaves that open.
     """
 
     def every(rng: np.random.Generator) -> Iterator[Case]:
         yield from fitting[1](rng)
         yield from ragged[1](rng)
 
+    budget = within_budget(
+        "moves no more bytes than are needed",
+        every,
+        needed,
+        factor=factor,
+        cause=counted,
+        arrays=arrays,
+    )
     return (
         right_values(*fitting, tolerance=tolerance, same_types=True),
         right_values(*ragged, points=points, tolerance=tolerance, same_types=True),
         *more,
         clean_memory("stays inside its buffers; no two programs write one place", every),
-        within_budget(
-            "moves no more bytes than are needed", every, needed, factor=factor, cause=counted
-        ),
+        budget if beside is None else _of_its_argument(budget, beside),
         compiles_as_launched("compiles for an H100", fitting[1]),
     )
 
 
-def blocks_as_asked(cases: Cases) -> Property:
-    """Blocks are no larger than the last arguments: one load and one store for each, at least."""
+def _of_its_argument(prop: Property, beside: tuple[Any, ...]) -> Property:
+    """The property, of a kernel that reads its argument and nothing that torch made of it."""
+
+    def test(subject: Subject, probe: Probe) -> None:
+        stored = normal(probe.rng, 4, 6)
+        launcher = f"{view_of.__module__}:{view_of.__name__}"
+        args = stored, (2, 6), (6, 1), 6, *beside
+        launches = subject.run(args, launcher=launcher, trace="events").trace
+        read = {b["storage"] for launch in launches for b in launch["buffers"].values()}
+        if launches and stored.numel() not in read:
+            text = "the kernel does not read x, but other numbers, which torch made before."
+            raise Miss(text, topic="arrays").on(probe.given((stored[1:3], *beside), {}), "")
+        prop.test(subject, probe)
+
+    return replace(prop, test=test)
+
+
+def blocks_as_asked(cases: Cases, each: int = 2) -> Property:
+    """Blocks are no larger than the last arguments: so many loads and stores for each, at least."""
 
     def test(subject: Subject, probe: Probe) -> None:
         for why, call, _ in cases(probe.rng):
             sizes = [n for n in call.args if isinstance(n, int)]
             shape = call.args[0].shape[-len(sizes) :]
-            least = 2 * math.prod(-(-n // size) for n, size in zip(shape, sizes, strict=True))
+            least = each * math.prod(-(-n // size) for n, size in zip(shape, sizes, strict=True))
             made = sum(n["accesses"] for n in launched(subject, probe, call).trace)
             if made < least:
                 text = f"{made} loads and stores in all, at least {least} expected."

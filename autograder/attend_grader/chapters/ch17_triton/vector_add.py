@@ -23,12 +23,12 @@ def _case(rng: np.random.Generator, n: int, block: int) -> Case:
 
 
 def _even(rng: np.random.Generator) -> Iterator[Case]:
-    for n, block in ((64, 16), (32, 32), (8, 2)):
+    for n, block in ((64, 16), (32, 32), (8, 2), (3, 1)):
         yield _case(rng, n, block)
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for n, block in ((37, 16), (1, 8), (5, 8), (33, 32), (700, 512)):
+    for n, block in ((37, 16), (1, 8), (5, 8), (33, 32), (700, 512), (40_000, 16_384)):
         yield _case(rng, n, block)
 
 
@@ -128,7 +128,7 @@ def few_programs(x, y, block=16):
 EXERCISE = Exercise(
     chapter="17_triton",
     title="One block a program",
-    goal="Add two vectors, each program one block of them.",
+    goal="Add two vectors, a block at a time.",
     reference=answers.vector_add,
     contract=Contract(
         arguments_unchanged=True,
@@ -138,7 +138,7 @@ EXERCISE = Exercise(
         ("whole blocks", _even),
         ("lengths that are no multiple of the block", _ragged),
         _bytes,
-        more=(blocks_as_asked(_even),),
+        more=(blocks_as_asked(_even, 3),),
     ),
     draws=draws,
     slips=SLIPS,

@@ -21,7 +21,12 @@ from attend_grader.chapters.ch18_triton_flash.shared import (
 from attend_grader.checks.exercise import Call, Contract, Exercise, Slip
 
 WHOLE: tuple[Size, ...] = ((32, 16, 16, 16, 16), (16, 32, 32, 16, 32))
-RAGGED: tuple[Size, ...] = ((21, 13, 16, 16, 16), (1, 1, 16, 16, 16), (17, 31, 32, 16, 32))
+RAGGED: tuple[Size, ...] = (
+    (21, 13, 16, 16, 16),
+    (1, 1, 16, 16, 16),
+    (17, 31, 32, 16, 32),
+    (3, 130, 16, 16, 16),
+)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
