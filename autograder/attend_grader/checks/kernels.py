@@ -66,20 +66,29 @@ def right_values(
                 _expect_by_kernel(outcome, probe)
                 wrong = False
             except Miss as miss:
-                never = never_written(outcome)
-                if never:
-                    miss = Miss(miss.text, miss.evidence, never, "never written")
-                elif _has_nan(outcome.value):
-                    unfilled = unfilled_loads(outcome)
-                    if _reads_outside(outcome):
-                        miss = Miss(miss.text, miss.evidence, OUTSIDE, "NaN from outside")
-                    elif unfilled:
-                        miss = Miss(miss.text, miss.evidence, unfilled, "no other")
-                raise miss.on(_given(probe, call), why) from None
+                told = with_cause(miss, subject, call, outcome)
+                raise told.on(_given(probe, call), why) from None
             finally:
                 subject.judged(call, outcome, want, wrong)
 
     return Property(name, points, test)
+
+
+def with_cause(miss: Miss, subject: Subject, call: Call, outcome: Outcome) -> Miss:
+    """A miss about values, with what the launch's trace says of where they come from."""
+    never = never_written(outcome)
+    if never:
+        return Miss(miss.text, miss.evidence, never, "never written")
+    if not _has_nan(outcome.value):
+        return miss
+    if _reads_outside(outcome):
+        return Miss(miss.text, miss.evidence, OUTSIDE, "NaN from outside")
+    unfilled = unfilled_loads(outcome)
+    if unfilled:
+        filled = subject.run(call.args, call.kwargs, launcher=call.launcher, trace="zeros")
+        if filled.error is None and not _has_nan(filled.value):
+            return Miss(miss.text, miss.evidence, unfilled, "no other")
+    return miss
 
 
 def clean_memory(name: str, cases: Cases, *, points: int = 1) -> Property:

@@ -90,7 +90,7 @@ class Subject:
         measure: bool = False,
         take: int | None = None,
         launcher: str = "",
-        trace: Literal["", "events", "log"] = "",
+        trace: Literal["", "events", "log", "zeros"] = "",
         graph: bool = True,
         again: Mapping[str, Any] | None = None,
     ) -> Outcome:
@@ -104,7 +104,8 @@ class Subject:
             take: of the generator it returns, so many values, as a list.
             launcher: as in :class:`.probe.Call`.
             trace: record what the Triton kernels that it launches do to memory
-                (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access.
+                (:mod:`attend_grader.inside.tracer`); with ``"log"``, each access; with
+                ``"zeros"``, masked lanes without ``other`` hold 0 and not NaN.
             graph: if not, under ``torch.no_grad()``.
             again: call so, more than once, as :func:`.calling.thrice`, :func:`.calling.passed_back`
                 or, with ``parameters`` and a ``method``, :func:`.calling.after_change`.

@@ -283,7 +283,8 @@ class Executor:
             return
         from attend_grader.inside.tracer import traced
 
-        with traced(log=request.get("trace") == "log") as tracer:
+        how = request.get("trace")
+        with traced(log=how == "log", zeros=how == "zeros") as tracer:
             yield tracer
 
     @contextlib.contextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,7 @@ def _computed(member: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
+@cache
 def replacements() -> list[tuple[Any, str, Any]]:
     """(module or class, name, what to put in its place) for Triton's interpreter.
 

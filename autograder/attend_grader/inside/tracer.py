@@ -16,7 +16,6 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -265,17 +264,13 @@ def active() -> bool:
     return bool(_active)
 
 
-@cache
-def _quicker() -> list[tuple[Any, str, Any]]:
-    return replacements()
-
-
 @contextmanager
-def traced(*, log: bool = False) -> Iterator[Tracer]:
+def traced(*, log: bool = False, zeros: bool = False) -> Iterator[Tracer]:
     """Record every launch of an interpreted kernel meanwhile.
 
     Args:
         log: also keep each access, for pictures.
+        zeros: where a load masks lanes out and names no ``other``, they hold 0 and not NaN.
 
     Raises:
         RuntimeError: Triton's interpreter is not in use.
@@ -300,7 +295,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
             allowed = tracer.access(ptrs.data, mask.data, store=False)
             narrowed = interpreter.TensorHandle(allowed, int1)  # a block's mask is a bare array
             made = before(self, ptrs, narrowed, other, *rest)
-            filled = other is not None or tracer.filled
+            filled = other is not None or tracer.filled or zeros
             lost = np.asarray(mask.data, bool) & ~allowed if filled else ~allowed
             if not filled:
                 tracer.left(np.asarray(mask.data, bool))
@@ -378,7 +373,7 @@ def traced(*, log: bool = False) -> Iterator[Tracer]:
 
     if hasattr(interpreter, "_patch_builtin"):  # its own, and slower
         patch(interpreter, "_patch_builtin", lambda before: patch_builtins)
-    for owner, name, quicker in _quicker():
+    for owner, name, quicker in replacements():
         patch(owner, name, lambda before, quicker=quicker: quicker)
     patch(TritonSemantic, "load", asked)
     patch(builder, "create_masked_load", load)

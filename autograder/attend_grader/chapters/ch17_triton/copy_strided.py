@@ -20,7 +20,7 @@ from attend_grader.chapters.ch17_triton.shared import (
 )
 from attend_grader.checks.compare import Miss, Tolerance, expect_close
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
-from attend_grader.checks.kernels import launched
+from attend_grader.checks.kernels import launched, with_cause
 from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.torch_numbers import normal
 from attend_grader.inside.views import memory_of, view_of
@@ -88,7 +88,8 @@ def _where_it_lies(subject: Subject, probe: Probe) -> None:
         try:
             expect_close(outcome.value, stored.as_strided(shape, strides, offset), EXACT)
         except Miss as miss:
-            raise miss.on(given, why) from None
+            made = Call(args, launcher=f"{view_of.__module__}:{view_of.__name__}")
+            raise with_cause(miss, subject, made, outcome).on(given, why) from None
     stored = normal(probe.rng, 3, 5)
     outcome = subject.run((stored,), launcher=f"{memory_of.__module__}:{memory_of.__name__}")
     if outcome.error is not None:

@@ -213,7 +213,8 @@ EXERCISE = Exercise(
         ("rows of whole blocks", _even),
         ("rows that are no multiple of the block", _ragged),
         _bytes,
-        counted="What is needed: each logit is loaded twice, and each gradient stored once.",
+        counted="What is needed: each logit is loaded twice, each gradient stored once, and 32 "
+        "bytes a row are enough for the target, its logit and the loss.",
         factor=1.2,
         points=1,
         more=(

@@ -81,8 +81,8 @@ SLIPS = (
     Slip(
         "padding holds 0",
         (LOAD, "mask=lane < length, other=0.0)"),
-        "The padding holds 0, and so do lanes past the row's end: each adds exp(0 − maximum) to "
-        "the sum. What number adds nothing?",
+        "The padding counts as a score of 0, and so do lanes past the row's end: each adds "
+        "exp(0 − maximum) to the sum. What number adds nothing?",
     ),
     Slip(
         "the kernel as it was",

@@ -62,7 +62,7 @@ def _moves_little(subject: Subject, probe: Probe) -> None:
         moved = hbm_traffic(LENGTH, LENGTH, width, block_t, block_s, causal=True) / 1e6
         if moved > most:
             raise Miss(
-                f"width {width}: tiles of {block_t} queries move {moved:.0f} MB, the budget is "
+                f"width {width}: tiles of {block_t} queries move {moved:.1f} MB, the budget is "
                 f"{most} MB.",
                 cause="Keys and values are read once for each tile of queries: take larger ones.",
                 topic="traffic",

@@ -133,8 +133,11 @@ def _half(subject: Subject, probe: Probe) -> None:
     for place, name in enumerate("qkv"):
         mine = (outcome.gradients or {}).get(place)
         size_of = float(right[f"d{name}"].abs().max())
+        if mine is None:
+            text = f"float16 arguments: no gradient reaches {name}."
+            raise Miss(text, topic=f"no gradient of {name}").on(probe.given((q, k, v), {}), "")
         apart = float("inf")
-        if mine is not None and mine.shape == right[f"d{name}"].shape:
+        if mine.shape == right[f"d{name}"].shape:
             apart = float((mine.float() - right[f"d{name}"]).abs().max())
         if not apart <= 5e-3 * size_of + 1e-3:
             text = f"float16 arguments: the gradient of {name} is {apart:.2g} off."

@@ -84,13 +84,17 @@ def _gaps(name: str, points: int, *made: tuple[Any, ...], floats: bool = False) 
         for arguments in made:
             why, call, want = _case(probe.rng, *arguments)
             outcome = launched(subject, probe, call)
+            wrong = True
             try:
                 if floats:
                     _expect_floats(outcome.value, probe.results)
                 expect_close(outcome.value, want, GAP, probe.results)
+                wrong = False
                 _expect_six_passes(outcome, call)
             except Miss as miss:
                 raise miss.on(probe.given(call.args, call.kwargs), why) from None
+            finally:
+                subject.judged(call, outcome, want, wrong)
 
     return Property(name, points, test)
 
