@@ -59,7 +59,7 @@ def test_a_learners_own_writes_are_drawn(causal: bool) -> None:
 def test_a_race_is_marked() -> None:
     kernels = pytest.importorskip("attend_solutions.triton_flash_backward")
     exercise = pytest.importorskip("attend_grader.chapters.ch19_triton_flash_backward.one_pass")
-    racing = exercise.EXERCISE.misconceptions["an addition that is not atomic among programs"]
+    racing = exercise.EXERCISE.misconceptions["rows of dQ written other than by atomic additions"]
     view = row_writers((kernels.grad_keys_values, kernels.grad_queries), racing)
     assert f"A race: {COUNT} tiles are stored to by several programs." in view.static()
     assert "A race" not in words(view.static(), "two-passes")

@@ -27,13 +27,13 @@ ZEROS = "dq = torch.zeros((H, T, D), dtype=torch.float32, device=q.device)"
 
 SLIPS = (
     Slip(
-        "an addition that is not atomic among programs",
+        "rows of dQ written other than by atomic additions",
         (ADD,
          f"before = tl.load({PLACES}, mask=t[None, :] < T, other=0.0)\n"
          f"        tl.store({PLACES}, before + share, mask=t[None, :] < T)"),
         "Several programs write the same rows of dQ, and not all of them by an addition that is "
-        "atomic among programs (with scope=\"cta\" it is not). On a GPU another program may come "
-        "between, and a share is lost. Add every share with tl.atomic_add.",
+        "atomic among programs (with scope=\"cta\" it is not). On a GPU a share may get lost. Add "
+        "every share with tl.atomic_add, to a dQ of zeros.",
     ),
     Slip(
         "stored, not added",
