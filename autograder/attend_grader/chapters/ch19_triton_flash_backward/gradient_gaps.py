@@ -107,9 +107,10 @@ def _steps(subject: Subject, probe: Probe) -> None:
         torch.from_numpy(probe.rng.integers(-8, 9, (1, n, 16)) / 8).float() for n in (4, 5, 5, 4)
     )
     right = pieces(q, k, v, d_out)
-    directions = tuple(torch.from_numpy(probe.rng.choice((-1.0, 1.0), x.shape)) for x in (q, k, v))
     given = tuple(right[name] for name in ("dq", "dk", "dv"))
-    signs = tuple(direction.float() for direction in directions)
+    signs = tuple(
+        torch.from_numpy(probe.rng.choice((-1.0, 1.0), x.shape)).float() for x in (q, k, v)
+    )
     call = Call((q, k, v, d_out, given, signs, False, None, 2.0**-18))
     outcome = launched(subject, probe, call)
     gaps = [abs(float(gap)) for gap in outcome.value]
