@@ -42,6 +42,11 @@ def _longest(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, 2 * normal(rng, 1, 144) - 2, 8, least=130)  # targets past an int8's 127
 
 
+def _counted(rng: np.random.Generator) -> Iterator[Case]:
+    yield from _longest(rng)
+    yield _case(rng, 2 * normal(rng, 1, 7), 1)
+
+
 def _even(rng: np.random.Generator) -> Iterator[Case]:
     yield from _longest(rng)
     for rows, words, block in ((3, 32, 16), (2, 8, 8)):
@@ -218,7 +223,7 @@ EXERCISE = Exercise(
         factor=1.2,
         points=1,
         more=(
-            blocks_as_asked(_longest),
+            blocks_as_asked(_counted),
             right_values(
                 "logits that climb or fall by 30 from word to word, or are very low", _climbing
             ),

@@ -35,6 +35,11 @@ def _longest(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, 1, 56, 8)
 
 
+def _counted(rng: np.random.Generator) -> Iterator[Case]:
+    yield from _longest(rng)
+    yield _case(rng, 1, 7, 1)
+
+
 def _even(rng: np.random.Generator) -> Iterator[Case]:
     yield from _longest(rng)
     for sizes in ((2, 8, 8), (1, 4, 1)):
@@ -53,6 +58,7 @@ def _climbing(rng: np.random.Generator) -> Iterator[Case]:
     yield case(normal(rng, 2, 6) - 200, "scores near −200, the last block not full", 4)
     yield case(1e18 * normal(rng, 2, 6) - 1e20, "scores near −10²⁰", 4)
     yield case(torch.full((1, 6), 1e8), "equal scores of 10⁸", 4)
+    yield case(torch.full((1, 6), -3e38), "equal scores of −3 · 10³⁸", 4)
     yield _case(rng, 1, 70, 1)
 
 
@@ -225,7 +231,7 @@ EXERCISE = Exercise(
         arrays=2,
         beside=(4,),
         more=(
-            blocks_as_asked(_longest),
+            blocks_as_asked(_counted),
             right_values(
                 "scores that climb or fall by 30 from place to place, or are very low", _climbing
             ),

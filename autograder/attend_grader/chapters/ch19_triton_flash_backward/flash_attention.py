@@ -22,9 +22,13 @@ from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Prope
 from attend_grader.checks.kernels import right_values
 from attend_grader.checks.subject import Subject, SubjectError
 from attend_grader.checks.torch_properties import transposed
+from attend_grader.inside.views import rows_apart
 
 PLAIN = (Size(2, 17, 5),)
 CAUSAL = (Size(1, 5, 19, causal=True),)
+MODEL = "attend.data.flash_gradients:in_a_model"
+"""Adds the output to q."""
+
 SCALED = (Size(1, 3, 7, causal=True, scale=0.1), Size(1, 3, 5, scale=0.0))
 
 
@@ -56,7 +60,7 @@ def _pull(
     if getattr(outcome.value, "shape", None) != q.shape:
         raise Miss("the output has a wrong shape.", topic="shape").on(given, why)
     right = pieces(q, k, v, d_out, size.causal, size.scale)
-    if launcher:
+    if launcher == MODEL:
         right["dq"] = right["dq"] + d_out
     for place in wrt:
         name = "qkv"[place]
@@ -77,7 +81,7 @@ def _plain(subject: Subject, probe: Probe) -> None:
     inputs = usual(probe.rng, size)
     _pull(subject, probe, size, inputs)
     why = "the output is added to q, and other calls follow before gradients are asked for"
-    _pull(subject, probe, size, inputs, why=why, launcher="attend.data.flash_gradients:in_a_model")
+    _pull(subject, probe, size, inputs, why=why, launcher=MODEL)
     args, alone = tuple(inputs[:3]), subject.with_references(())  # whose launches are seen
     forwards = alone.run(args, trace="events")
     both = alone.gradients(args, wrt=(0, 1, 2), cotangents=inputs[3:], trace="events")
@@ -114,6 +118,9 @@ def _views(subject: Subject, probe: Probe) -> None:
         inputs = usual(probe.rng, size)
         inputs[place] = transposed(inputs[place])
         _pull(subject, probe, size, inputs, why=f"{name} is a view with other strides")
+    why = "all are views of matrices twice as wide"
+    launcher = f"{rows_apart.__module__}:{rows_apart.__name__}"
+    _pull(subject, probe, size, usual(probe.rng, size), why=why, launcher=launcher)
 
 
 def _half(subject: Subject, probe: Probe) -> None:
