@@ -513,7 +513,7 @@ def test_kernels_are_traced_and_compiled_in_the_jail() -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
     types = {"x_ptr": "*fp32", "out_ptr": "*fp32", "columns": "i32"}
-    limits = replace(LIMITS, cpu_seconds=60)  # the compiler starts cold, beside other tests
+    limits = Limits(cpu_seconds=60)  # a compiler starts cold, beside other tests
     with (
         WarmParent(CHAPTER, limits, modules=("torch", "triton")) as parent,
         parent.child() as child,
