@@ -24,6 +24,7 @@ from attend_grader.checks.calls import (
     replaced,
 )
 from attend_grader.checks.compare import FLOAT32, FLOAT64, Tolerance, mismatches, told_apart
+from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call
 
 ROUNDINGS = 64
@@ -41,6 +42,7 @@ class Alike:
         call: the call, with plain float arrays.
         names: of the function's parameters.
         results: what its results are called.
+        right: what it returns for the call; None where that is not known.
     """
 
     def __init__(
@@ -49,9 +51,10 @@ class Alike:
         call: Call,
         names: tuple[str, ...],
         results: tuple[str, ...] = (),
+        right: Any = None,
     ) -> None:
         self.reference, self.call = reference, call
-        self.names, self.results = names, results
+        self.names, self.results, self.right = names, results, right
 
     def difference(
         self, got: Any, want: Any, *, single: bool, strict: bool = False
@@ -133,7 +136,8 @@ class Alike:
             moved = cast(leaf.value, "float64") * (1 + step * _like(leaf.value, signs))
             dtype = str(leaf.value.dtype).removeprefix("torch.")
             changes[leaf.path] = cast(moved, dtype)
-        before, after = bench(self.call), bench(replaced(self.call, changes))
+        after = bench(replaced(self.call, changes))
+        before = bench(self.call) if self.right is None else Outcome(self.right)
         if before.error is not None or after.error is not None or not changes:
             return None
         sizes = []

@@ -16,7 +16,7 @@ from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.outcomes import Outcome
 from attend_grader.checks.probe import Call
 from attend_grader.checks.subject import local
-from attend_grader.inside.kernels import kernels_of
+from attend_grader.inside.kernels import launches
 
 DRAWN = 1
 """Seed of these calls."""
@@ -24,8 +24,8 @@ DRAWN = 1
 DRAWS = 2
 """How often the exercise's draws are made: a slip is named where behaviour agrees on all."""
 
-MOST = 24
-"""How much is kept: of each exercise of a chapter, twice."""
+MOST = 36
+"""How much is kept: of each exercise of a chapter, three things."""
 
 _made: dict[tuple[int, Callable[..., Any]], tuple[Exercise, Any]] = {}
 
@@ -45,7 +45,7 @@ class Compared:
     """What the reference and the slips do on the exercise's draws, found out as far as needed."""
 
     def __init__(self, exercise: Exercise) -> None:
-        rounds = 1 if kernels_of(exercise.reference) else DRAWS  # interpreted: each takes long
+        rounds = 1 if launches(exercise.reference) else DRAWS  # interpreted: each takes long
         self.calls: list[Call] = [
             call
             for number in range(rounds)

@@ -269,6 +269,7 @@ def _keep_dtype(trial: Trial, call: Call, outcome: Outcome) -> None:
 
 def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()) -> Test:
     """No argument is written to, on every draw, in every type that is accepted; no result either.
+    Of kernels' draws some do, as all calls that other properties make are looked at, too.
 
     The first draw of each form comes once more, with other numbers: a result that is kept between
     calls, by its shape, would be overwritten. An instance gets other numbers in each form.
@@ -293,9 +294,9 @@ def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()
         return found
 
     def test(subject: Subject, probe: Probe) -> None:
-        drawn = trials(subject, probe, draws)
-        drawn = drawn if stacks == () else with_stack(drawn, draws, stacks)
         interpreted = bool(kernels_of(probe.reference))  # each launch takes long
+        drawn = trials(subject, probe, draws, alike=ALIKE if interpreted else None)
+        drawn = drawn if stacks == () else with_stack(drawn, draws, stacks)
         widths = () if interpreted else ("float32", "float64")
         calls = {id(trial): guises(trial, widths) for trial in drawn}
         once_more = trials(subject, probe, draws, alike=1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,12 @@ import numpy as np
 from attend_grader.checks.behaviour import behaviour, same_behaviour
 from attend_grader.checks.compare import Tolerance, mismatches
 from attend_grader.checks.contract import UNCHANGED
-from attend_grader.checks.drawn import Compared, once
+from attend_grader.checks.drawn import DRAWN, Compared, once
 from attend_grader.checks.exercise import Exercise
 from attend_grader.checks.subject import Subject, local
-from attend_grader.inside.kernels import kernels_of
+from attend_grader.inside.kernels import launches
 from attend_grader.judging.report import Finding
-from attend_grader.judging.run import LAST_LOOK, NOT_YET, losses, passes, run_properties
+from attend_grader.judging.run import LAST_LOOK, NOT_YET, loss, passes, run_properties
 
 
 def diagnose(
@@ -33,32 +34,76 @@ def diagnose(
     draw; those are told apart by the properties they lose, and by the reasons.
     """
     known: Compared = once(exercise, Compared)
-    shown = behaviour(subject, known.calls)
+    interpreted = launches(exercise.reference)  # observe() makes such calls again
+    shown = behaviour(replace(subject, log=[]) if interpreted else subject, known.calls)
     looks_right = same_behaviour(shown, known.of(exercise.reference))
     slow = {prop.name for prop in exercise.properties if prop.slow}
     lost = [(f.property, f.reason) for f in findings if not f.passed and f.property not in slow]
+    on_kernels = _OnKernels(subject, exercise, lost, extra) if interpreted else None
     for name, wrong in exercise.misconceptions.items():
         if not same_behaviour(shown, known.of(wrong)):
             continue
-        if not looks_right or _loses(local(wrong), exercise, lost, seed, extra):
+        if not looks_right:
+            return name, explanation(wrong)
+        if on_kernels and on_kernels.tested:
+            if on_kernels.loses_alike(wrong):
+                return name, explanation(wrong)
+        elif _loses(local(wrong), exercise, lost, seed, extra):
             return name, explanation(wrong)
     return None, ""
 
 
 def _loses(subject: Subject, exercise: Exercise, lost: Misses, seed: int, extra: bool) -> bool:
     """Whether a subject loses these properties, for these reasons, and no others."""
-    tested = [  # in its own test, not in a last look or by a call of another's
+    if any(passes(subject, exercise, (name,), seed, extra=extra) for name in _tested(lost)):
+        return False  # most are told apart by the first of them
+    return _same_misses(_lost(subject, exercise, seed, extra), lost)
+
+
+def _tested(lost: Misses) -> list[str]:
+    """Those that are lost in their own test, not in a last look or by a call of another's."""
+    return [
         name
         for name, reason in lost
         if name != UNCHANGED and not reason.startswith((LAST_LOOK, NOT_YET))
     ]
-    if tested and kernels_of(exercise.reference):  # interpreted: all properties take seconds
-        said = dict(lost)
-        found = losses(subject, exercise, tested, seed, extra=extra)
-        return all(reason and _same_message(reason, said[name]) for name, reason in found)
-    if any(passes(subject, exercise, (name,), seed, extra=extra) for name in tested):
-        return False  # most are told apart by the first of them
-    return _same_misses(_lost(subject, exercise, seed, extra), lost)
+
+
+class _Lost:
+    """Why slips lose properties on fixed draws, found out as far as needed."""
+
+    def __init__(self, exercise: Exercise) -> None:
+        self.exercise = exercise
+        self._known: dict[tuple[Callable[..., Any], str, bool], str] = {}
+
+    def why(self, wrong: Callable[..., Any], name: str, extra: bool) -> str:
+        """Why a slip loses a property, or ""."""
+        key = wrong, name, extra
+        if key not in self._known:
+            self._known[key] = loss(local(wrong), self.exercise, name, DRAWN, extra=extra)
+        return self._known[key]
+
+
+class _OnKernels:
+    """Whether slips lose what a candidate does. Interpreted, a property takes long: each is tested
+    on fixed draws, once of a slip and once of the candidate."""
+
+    def __init__(self, subject: Subject, exercise: Exercise, lost: Misses, extra: bool) -> None:
+        self.tested = _tested(lost)
+        self._subject = replace(subject, log=[], printed=[])
+        self._exercise, self._extra = exercise, extra
+        self._said: dict[str, str] = {}
+
+    def loses_alike(self, wrong: Callable[..., Any]) -> bool:
+        """Whether a slip loses the same properties for the same reasons."""
+        slips: _Lost = once(self._exercise, _Lost)
+        for name in self.tested:
+            if name not in self._said:
+                about = self._subject, self._exercise, name, DRAWN
+                self._said[name] = loss(*about, extra=self._extra)
+            if not _same_message(self._said[name], slips.why(wrong, name, self._extra)):
+                return False
+        return any(self._said.values())
 
 
 def shows(subject: Subject, exercise: Exercise, name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -136,15 +136,12 @@ def passes(
     )
 
 
-def losses(
-    subject: Subject, exercise: Exercise, names: Collection[str], seed: int, *, extra: bool
-) -> Iterator[tuple[str, str]]:
-    """Each of the named properties, tested as it is asked for: why it is lost, or ""."""
-    for prop in exercise.properties:
-        if prop.name in names:
-            probe = _probe(exercise, prop.name, seed, extra)
-            loss = _tested(lambda prop=prop, probe=probe: prop.test(subject, probe), exercise)
-            yield prop.name, "" if loss is None else loss.reason
+def loss(subject: Subject, exercise: Exercise, name: str, seed: int, *, extra: bool) -> str:
+    """Why a subject loses a property, or ""."""
+    prop = next(prop for prop in exercise.properties if prop.name == name)
+    probe = _probe(exercise, name, seed, extra)
+    found = _tested(lambda: prop.test(subject, probe), exercise)
+    return "" if found is None else found.reason
 
 
 def _probe(exercise: Exercise, name: str, seed: int, extra: bool) -> Probe:
