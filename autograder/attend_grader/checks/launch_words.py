@@ -48,7 +48,8 @@ def told(event: Mapping[str, Any], grid: Sequence[int]) -> Miss:
             text = f"{who} and {other} both write {_range(event)} ({line})."
             cause = (
                 "On a GPU programs run at the same time, and either may come last. Each place of "
-                "an output belongs to one program, or all of them add to it with tl.atomic_add."
+                "an output belongs to one program or, where atomics are allowed, all of them add "
+                "to it with tl.atomic_add."
             )
         case _:
             rest = f"{others[0]} uses" if others else "other programs use"
@@ -56,8 +57,8 @@ def told(event: Mapping[str, Any], grid: Sequence[int]) -> Miss:
             text += f" ({line})."
             cause = (
                 "On a GPU programs run in any order, so what is read there may be old or new. Let "
-                "one program do both, launch a second kernel for what comes after, or leave a sum "
-                "to tl.atomic_add."
+                "one program do both, launch a second kernel for what comes after or, where "
+                "atomics are allowed, leave a sum to tl.atomic_add."
             )
     topic = f"{event['kind']}: {elements} of {buffer}"
     return Miss(text, cause=cause, topic=topic)

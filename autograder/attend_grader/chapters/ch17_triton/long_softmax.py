@@ -132,6 +132,13 @@ SLIPS = (
         "these are much larger the sums overflow.",
     ),
     Slip(
+        "maximum and sum of the last block",
+        (("tl.maximum(running_max, tl.max(scores, axis=0))", "tl.max(scores, axis=0)"),
+         ("running_sum * tl.exp(running_max - new_max)", "0.0")),
+        "The weights are measured by the last block alone: maximum and sum forget the blocks "
+        "before it.",
+    ),
+    Slip(
         "masked lanes count as scores of 0",
         (LOADED, "other=0.0)\n        new_max"),
         "Lanes past the row's end hold 0 and count as scores. They must hold −∞.",

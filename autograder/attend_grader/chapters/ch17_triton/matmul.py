@@ -86,6 +86,11 @@ SLIPS = (
         "Only the last step of the inner sum is left: add each step's product to the total.",
     ),
     Slip(
+        "only the first step's product",
+        (STEPS, "range(0, STEP, STEP)"),
+        "Only the first step of the inner sum counts. Go on in steps of STEP up to `inner`.",
+    ),
+    Slip(
         "the last step left out",
         (STEPS, "range(0, inner - STEP + 1, STEP)"),
         "Where the inner size is no multiple of STEP, the rest is left out. Mask the last step, "

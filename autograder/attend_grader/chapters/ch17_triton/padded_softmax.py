@@ -122,6 +122,12 @@ SLIPS = (
         "The padding is read and gets weight. Only the first `length` places should count.",
     ),
     Slip(
+        "rows read as if they were length apart",
+        ("x_ptr + row * columns", "x_ptr + row * length"),
+        "Rows of x are read as if each began `length` numbers after the one before, and the "
+        "padding is part of a row, too: row r begins at place r · columns.",
+    ),
+    Slip(
         "padding never written",
         ("axis=0), mask=lane < columns)", "axis=0), mask=lane < length)"),
         "The output's padding is never written. Store its weights, 0, as well.",
