@@ -49,6 +49,10 @@ SEVEN = (
     "Yours is right to some 7 digits only: is something rounded to float32, or cut off, or is a "
     "small number added?"
 )
+
+TURNS = 5
+"""How often one more call is made, with numbers other than the first one's."""
+
 ROUNDED = "It is off by no more than rounding to float32 can make it here."
 """Said of values for which even float32 is a coarse grid, as of differences of large numbers."""
 
@@ -272,7 +276,8 @@ def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()
     Of kernels' draws some do, as all calls that other properties make are looked at, too.
 
     The first draw of each form comes once more, with other numbers: a result that is kept between
-    calls, by its shape, would be overwritten. An instance gets other numbers in each form.
+    calls, by its shape, would be overwritten. The first of all comes several times more, as its
+    results may be used in turns. An instance gets other numbers in each form.
     """
 
     def guises(trial: Trial, widths: Sequence[str]) -> list[Call]:
@@ -310,6 +315,8 @@ def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()
         asked = [(trial.bench, call) for trial in ordered for call in calls[id(trial)]]
         both = zip(drawn, trials(subject, probe, draws), strict=False)
         again = [(one.bench, other.call) for one, other in both if one.call.build is not None]
+        first = zip(drawn[:1], once_more, strict=False)
+        again += [(one.bench, replace(o.call)) for one, o in first for _ in range(TURNS)]
         run_ahead([*asked, *again])
         tensors = [t for t in drawn if any(is_tensor(leaf.value) for leaf in t.leaves())]
         tensors = tensors[:1] if interpreted else tensors

@@ -32,6 +32,11 @@ def rows_apart(
     return torch.cat([out, torch.zeros_like(out)], -1)[..., : out.shape[-1]]
 
 
+def thrice(function: Callable[..., Any], x: torch.Tensor, *options: Any) -> Any:
+    """Call ``function`` with one and the same tensor for queries, keys and values."""
+    return function(x, x, x, *options)
+
+
 def memory_of(function: Callable[..., Any], stored: torch.Tensor, *options: Any) -> Any:
     """Call ``function`` with the transpose of ``stored``; its result's numbers as they lie."""
     result = function(stored.T, *options)

@@ -47,6 +47,12 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("float64", (normal(rng, 5, 3).double() / 3).T, (4, 8))
 
 
+def _longest(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case("3 x 300 in tiles of 4 x 64", normal(rng, 3, 300), (4, 64))
+    yield _case("300 x 5 in tiles of 8 x 4", normal(rng, 300, 5), (8, 4))
+    yield _case("5 x 300 in tiles of 4 x 8", normal(rng, 5, 300), (4, 8))
+
+
 def _large(rng: np.random.Generator, rows: int, columns: int) -> torch.Tensor:
     """Whole numbers of which float32, and float64, would lose the last digits."""
     return 2**60 + (10 * normal(rng, rows, columns)).to(torch.int64)
@@ -214,13 +220,17 @@ EXERCISE = Exercise(
     contract=Contract(
         views=True,
         arguments_unchanged=True,
-        says=("Any type of numbers; the result has the same. The kernel reads the view itself.",),
+        says=(
+            "Any type of numbers; the result has the same. The kernel reads the view itself. Up "
+            "to 300 rows and columns.",
+        ),
     ),
     properties=kernel_properties(
         ("whole tiles", _even),
         ("ragged edges, strides, other types", _ragged),
         _bytes,
         tolerance=EXACT,
+        longest=_longest,
         more=(
             Property(
                 "the kernel reads any view where it lies, and the result is contiguous",

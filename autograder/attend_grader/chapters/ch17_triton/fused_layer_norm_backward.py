@@ -14,7 +14,13 @@ from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 from torch.nn import functional
 
-from attend_grader.chapters.ch17_triton.shared import FINISHED, Case, calls, kernel_properties, many
+from attend_grader.chapters.ch17_triton.shared import (
+    FINISHED,
+    Case,
+    calls,
+    kernel_properties,
+    many,
+)
 from attend_grader.checks.compare import Miss, Tolerance
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import launched
@@ -47,8 +53,14 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for sizes in ((7, 5, 3), (2, 300, 1), (2, 6, 4), (1, 2, 2), (11, 3, 11), (40, 2, 1)):
+    for sizes in ((7, 5, 3), (2, 300, 1), (2, 6, 4), (1, 2, 2), (11, 3, 11)):
         yield _case(rng, *sizes)
+
+
+def _longest(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case(rng, 1, 2000, 1)
+    yield _case(rng, 40, 2, 1)
+    yield _case(rng, 64, 2, 64)
 
 
 def _bytes(call: Call) -> int:
@@ -220,7 +232,10 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         forbids=(*FINISHED, "triton.language.atomic_add"),
-        says=("Any number of `programs` from 1 share the rows; there may be fewer rows.",),
+        says=(
+            "1 to 64 `programs` share the rows; there may be fewer rows. Rows have up to 2,000 "
+            "columns.",
+        ),
     ),
     properties=kernel_properties(
         ("rows that share evenly", _even),
@@ -231,6 +246,7 @@ EXERCISE = Exercise(
         factor=1.3,
         points=1,
         tolerance=GRADIENT,
+        longest=_longest,
         more=(Property("the rows are shared by `programs`", 1, _sharing),),
     ),
     draws=draws,

@@ -14,6 +14,8 @@ from attend_solutions.interpreted import tl, triton
 
 from attend_grader.chapters.ch17_triton.fused_softmax import case
 from attend_grader.chapters.ch17_triton.shared import (
+    LONG,
+    ROWS,
     SOFTMAX,
     Case,
     blocks_as_asked,
@@ -47,8 +49,13 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
-    for sizes in ((2, 21, 8), (3, 5, 8), (1, 1, 4), (1, 5000, 1024)):
+    for sizes in ((2, 21, 8), (3, 5, 8), (1, 1, 4)):
         yield _case(rng, *sizes)
+
+
+def _farthest(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case(rng, 1, LONG, 16_384)
+    yield _case(rng, 1, 600, 8)
 
 
 def _climbing(rng: np.random.Generator) -> Iterator[Case]:
@@ -139,6 +146,13 @@ SLIPS = (
         "before it.",
     ),
     Slip(
+        "weights measured from the last block's maximum",
+        (("running_max = new_max", "running_max = new_max\n        last = tl.max(scores, axis=0)"),
+         (WEIGHTS, "tl.exp(scores - last) / running_sum")),
+        "The sum is measured from the row's maximum, the weights from the last block's. Both "
+        "should take the row's.",
+    ),
+    Slip(
         "masked lanes count as scores of 0",
         (LOADED, "other=0.0)\n        new_max"),
         "Lanes past the row's end hold 0 and count as scores. They must hold −∞.",
@@ -227,7 +241,10 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         forbids=SOFTMAX,
-        says=("Blocks are of `block` numbers. Scores of any size. The kernel reads `x` itself.",),
+        says=(
+            f"Blocks are of `block` numbers, up to 75 a row. {ROWS} Scores of any size. The "
+            "kernel reads `x` itself.",
+        ),
     ),
     properties=kernel_properties(
         ("rows of whole blocks", _even),
@@ -237,6 +254,7 @@ EXERCISE = Exercise(
         points=1,
         arrays=2,
         beside=(4,),
+        longest=_farthest,
         more=(
             blocks_as_asked(_counted),
             right_values(

@@ -22,6 +22,7 @@ from attend_grader.chapters.ch17_triton.shared import (
 from attend_grader.checks.compare import Miss
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import compile_launch, expect_compiled, launched, right_values
+from attend_grader.checks.probe import Test, begun_by
 from attend_grader.checks.subject import Subject
 from attend_grader.checks.torch_numbers import normal
 
@@ -43,10 +44,15 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(rng, 37, 20, 18, 16, 2)
     yield _case(rng, 1, 1, 1)
     yield _case(rng, 40, 18, 40, 32, 3)
-    yield _case(rng, 2, 300, 3)
     why, call, right = _case(rng, 5, 6, 4)
     call.args[0][2], right[2] = 0, 0  # a result of 0 is written, too
     yield f"{why}, a row of zeros", call, right
+
+
+def _longest(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case(rng, 2, 300, 3)
+    yield _case(rng, 300, 5, 20)
+    yield _case(rng, 20, 5, 300)
 
 
 def _half(rng: np.random.Generator) -> Iterator[Case]:
@@ -195,11 +201,17 @@ def outer_products(a, b, block=16, group=2):
     return out
 
 
-def _all_digits(subject: Subject, probe: Probe) -> None:
+def _all_digits(subject: Subject, probe: Probe) -> Test:
     """Expect float32 not to go to the tensor cores, which would cut its numbers to tf32."""
-    small = _case(probe.rng, 16, 5, 16)
-    for _, call, _ in (*list(_even(probe.rng))[:1], small):
-        for launch in launched(subject, probe, call).trace:
+    small, wide = (_case(probe.rng, 16, 5, 16, block) for block in (16, 64))
+    calls_made = [call for _, call, _ in (*list(_even(probe.rng))[:1], small, wide)]
+    launches = [each for call in calls_made for each in launched(subject, probe, call).trace]
+    for launch in launches:
+        compile_launch(subject, launch, ahead=True)
+
+    def test(subject: Subject, probe: Probe) -> None:
+        del probe
+        for launch in launches:
             report = compile_launch(subject, launch)
             expect_compiled(report)
             if any(report["products"].values()):
@@ -210,13 +222,23 @@ def _all_digits(subject: Subject, probe: Probe) -> None:
                     topic="tf32",
                 )
 
+    return test
 
+
+DIGITS = Property(
+    "compiles for an H100, float32 with all its digits",
+    1,
+    begun_by(_all_digits),
+    slow=True,
+    begin=_all_digits,
+)
 VALUES = kernel_properties(
     ("whole tiles", _even),
     ("sizes that are no multiple of the tile", _ragged),
     _bytes,
     counted="What is needed: each program loads the numbers of a and b that its tile needs once, "
     "and stores its tile once.",
+    longest=_longest,
     more=(right_values("float16, summed in float32", _half, tolerance=FLOAT16, same_types=True),),
 )
 
@@ -229,14 +251,11 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         forbids=FINISHED,
         says=(
-            "`block` is 16 or more. The tiles come in any order. float32 keeps all its digits. "
-            "float16 too, summed in float32; the result has the type of `a`.",
+            "Sizes up to 300; `block` is 16, 32 or 64. The tiles come in any order. float32 keeps "
+            "all its digits. float16 too, summed in float32; the result has the type of `a`.",
         ),
     ),
-    properties=(
-        *VALUES[:-1],
-        Property("compiles for an H100, float32 with all its digits", 1, _all_digits, slow=True),
-    ),
+    properties=(*VALUES[:-1], DIGITS),
     draws=draws,
     slips=SLIPS,
     alternatives={"a grid of two axes": two_axes, "outer products": outer_products},

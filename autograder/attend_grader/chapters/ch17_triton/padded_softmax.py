@@ -9,7 +9,14 @@ import torch
 from attend_solutions import triton as answers
 from attend_solutions.interpreted import tl, triton
 
-from attend_grader.chapters.ch17_triton.shared import SOFTMAX, Case, calls, kernel_properties
+from attend_grader.chapters.ch17_triton.shared import (
+    LONG,
+    ROWS,
+    SOFTMAX,
+    Case,
+    calls,
+    kernel_properties,
+)
 from attend_grader.checks.compare import Miss, as_array
 from attend_grader.checks.exercise import Call, Contract, Exercise, Probe, Property, Slip
 from attend_grader.checks.kernels import launched
@@ -37,10 +44,14 @@ def _padded(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("scores near 200", normal(rng, 2, 6) + 200, [5, 2])
     yield _case("scores near −10²⁰", 1e18 * normal(rng, 2, 6) - 1e20, [3, 5])
     yield _case("scores far apart", 15 * normal(rng, 2, 7), [6, 4])
-    yield _case("rows of 300", normal(rng, 2, 300), [270, 20])
+    yield _case("rows of 3,000", normal(rng, 2, 3000), [2900, 20])
     yield _case("rows of 40, of which few are left", normal(rng, 2, 40), [3, 7])
     yield _case("equal scores of 10⁸", torch.full((2, 6), 1e8), [3, 5])
     yield _case("equal scores of −3 · 10³⁸", torch.full((2, 6), -3e38), [3, 5])
+
+
+def _longest(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case(f"a row of {LONG:,}", normal(rng, 1, LONG), [LONG - 9])
 
 
 TINY = (
@@ -66,7 +77,7 @@ def _zeros(subject: Subject, probe: Probe) -> None:
 
 def _bytes(call: Call) -> int:
     x, lengths = call.args
-    return 4 * (int(lengths.sum()) + x.numel()) + 8 * len(x)
+    return 4 * (int(lengths.sum()) + x.numel()) + 2 * 8 * len(x)
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -185,17 +196,19 @@ EXERCISE = Exercise(
         arguments_unchanged=True,
         forbids=SOFTMAX,
         says=(
-            "Lengths are 1 or more. Scores of any size. Weights in the padding are exactly 0, and "
-            "the padding is not read. The kernel reads `x` itself.",
+            f"Lengths are 1 or more. {ROWS} Scores of any size. Weights in the padding are exactly "
+            "0, and the padding is not read. The kernel reads `x` itself.",
         ),
     ),
     properties=kernel_properties(
         ("rows without padding", _full),
         ("rows with padding", _padded),
         _bytes,
+        factor=1,
         counted="What is needed: the first `length` scores of each row are loaded once, and each "
-        "weight is stored once.",
+        "weight is stored once. A row's length may be loaded twice.",
         points=1,
+        longest=_longest,
         arrays=3,
         beside=(torch.tensor([3, 5]),),
         more=(Property("weights in the padding are exactly 0", 1, _zeros),),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,11 @@ FINISHED = ("triton.language.softmax", "torch.nn", "torch.softmax", "torch.matmu
 SOFTMAX = (*FINISHED, "torch.max", "torch.amax")
 """What the softmaxes' kernels do by themselves."""
 
+LONG = 70_000
+"""Columns of the longest rows, more than two bytes count."""
+
+ROWS = f"Rows have up to {LONG:,} columns."
+
 FLOAT16 = Tolerance(
     "float16",
     2e-3,
@@ -52,6 +58,7 @@ def kernel_properties(
     more: tuple[Property, ...] = (),
     arrays: int | None = None,
     beside: tuple[Any, ...] | None = None,
+    longest: Cases | None = None,
 ) -> tuple[Property, ...]:
     """Values twice, ``more``, memory, bytes, and the compiler's word.
 
@@ -67,15 +74,26 @@ def kernel_properties(
         arrays: how many a kernel is given, the results among them; None leaves that open.
         beside: what a function takes beside a matrix of (2, 6) that its kernel reads itself; None
             leaves that open.
+        longest: cases at the largest sizes that the contract names, for values; and the first for
+            bytes.
     """
+    name, sizes = ragged
+
+    def valued(rng: np.random.Generator) -> Iterator[Case]:
+        yield from sizes(rng)
+        yield from longest(rng) if longest else ()
 
     def every(rng: np.random.Generator) -> Iterator[Case]:
         yield from fitting[1](rng)
-        yield from ragged[1](rng)
+        yield from sizes(rng)
+
+    def counted_on(rng: np.random.Generator) -> Iterator[Case]:
+        yield from every(rng)
+        yield from islice(longest(rng), 1) if longest else ()
 
     budget = within_budget(
         "moves no more bytes than are needed",
-        every,
+        counted_on,
         needed,
         factor=factor,
         cause=counted,
@@ -83,7 +101,7 @@ def kernel_properties(
     )
     return (
         right_values(*fitting, tolerance=tolerance, same_types=True),
-        right_values(*ragged, points=points, tolerance=tolerance, same_types=True),
+        right_values(name, valued, points=points, tolerance=tolerance, same_types=True),
         *more,
         clean_memory("stays inside its buffers; no two programs write one place", every),
         budget if beside is None else _of_its_argument(budget, beside),

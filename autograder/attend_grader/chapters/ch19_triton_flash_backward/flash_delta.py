@@ -29,6 +29,7 @@ from attend_grader.checks.subject import Subject
 WHOLE = ((1, 32, 16, 16), (2, 16, 32, 16), (3, 64, 16, 32))
 RAGGED = ((2, 21, 16, 16), (1, 1, 16, 16), (3, 5, 32, 32), (2, 33, 64, 16))
 WIDE = (1, 17, 128, 32)
+LONGEST = ((64, 1, 16, 16), (1, 1024, 16, 16))
 """H, T, D, BLOCK_T."""
 
 
@@ -67,7 +68,7 @@ def _compiled(rng: np.random.Generator) -> Iterator[Case]:
 
 
 MEMORY = _at(*WHOLE, *RAGGED)
-GRIDS = _at((2, 21, 16, 16), (3, 37, 16, 32))
+GRIDS = _at((2, 21, 16, 16), (3, 37, 16, 32), *LONGEST)
 
 
 def _bytes(call: Call) -> int:
@@ -192,14 +193,16 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         says=(
-            "Any H and T from 1 on; D is 16, 32, 64 or 128.",
+            "H is 1 to 64, T 1 to 1,024; D is 16, 32, 64 or 128.",
             "Arrays without gaps, each float32 or float16; sums and result are float32.",
             "Each number is read once; no program is without a query.",
         ),
     ),
     properties=(
         right_values("whole tiles", _at(*WHOLE)),
-        right_values("lengths that are no multiple of a tile", _at(*RAGGED, WIDE), points=2),
+        right_values(
+            "lengths that are no multiple of a tile", _at(*RAGGED, WIDE, *LONGEST), points=2
+        ),
         right_values("float16 in, float32 in the sums", _half, same_types=True),
         clean_memory("stays inside its buffers; no two programs write one place", MEMORY, points=2),
         within_budget("reads each number once", MEMORY, _bytes, factor=1, once=True),

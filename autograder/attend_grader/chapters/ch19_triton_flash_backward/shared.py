@@ -211,6 +211,7 @@ CAUSAL = (
     Size(1, 1, 17, causal=True),
     Size(1, 16, 17, causal=True),  # the last query of a tile sees one key of the next tile
 )
+LONGEST = (Size(8, 3, 5), Size(1, 16, 512), Size(1, 512, 16))
 SCALED = (
     Size(1, 17, 5, scale=0.5),
     Size(1, 3, 17, causal=True, scale=-0.1),
@@ -255,7 +256,9 @@ def kernel_properties(
     """
     memory = cases(MEMORY, results)
     return (
-        right_values("every query sees every key", cases(PLAIN, results), tolerance=GRADIENT),
+        right_values(
+            "every query sees every key", cases((*PLAIN, *LONGEST), results), tolerance=GRADIENT
+        ),
         right_values("causal", cases(CAUSAL, results), points=2, tolerance=GRADIENT),
         right_values("any scale", cases(SCALED, results), tolerance=GRADIENT),
         right_values("large scores, positive and negative", large_cases(results), tolerance=LARGE),
@@ -284,7 +287,7 @@ def kernel_properties(
 
 
 SAYS = (
-    "Any H, T and S from 1 on; D is 16, 32, 64 or 128; causal: T is at most S.",
+    "H is 1 to 8, T and S 1 to 512; D is 16, 32, 64 or 128; causal: T is at most S.",
     "`scale` is any number; None stands for 1/√D.",
     "Scores may be some ±2,000.",
     "Arrays without gaps, float32 or float16; sums and results are float32.",
