@@ -25,8 +25,8 @@ display(widgets.row_writers())
 # Move the sliders. Forwards, each program owned some queries and wrote their rows of the output;
 # nobody else did. Backwards there are three results. Rows of $dK$ and $dV$ are sums over *queries*,
 # rows of $dQ$ are sums over *keys*. Whoever owns keys can sum $dK$ and $dV$ alone, but has only a
-# share of rows of $dQ$. Walk over all tiles twice (left), or let several programs add to the same
-# rows (right). This chapter builds and measures both.
+# share of rows of $dQ$. You can walk over all tiles twice (left), or let several programs add to the
+# same rows (right). This chapter builds and measures both.
 #
 # It takes about two hours. You need chapter 16 (`flash_backward`, the same in NumPy) and chapter 18
 # (tiles, masks, the LSE).
@@ -204,7 +204,8 @@ if ready(flash_delta, grad_keys_values, grad_queries):
 
 # %% [markdown]
 # > **Takeaway.** A gradient is a sum. Give each program the rows that it sums, and no two programs
-# > meet. Where several share a head, the price is that weights are made twice on the way back.
+# > meet. Where several share a head, the price here is that weights are made twice on the way
+# > back.
 
 # %% [markdown]
 # ## 4 · A function that autograd knows
@@ -250,7 +251,7 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
     print(f"after:  {yours.recite()!r}")
 
 # %% [markdown]
-# The bits agree to a millionth or so. That it recites says little: with no gradient through
+# The bits agree here to a few millionths. That it recites says little: with no gradient through
 # attention at all, the rest of the model learns this as well. The bits say more, but need autograd
 # beside them; the next section does without.
 
@@ -265,8 +266,8 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 #
 # $$\sum g \circ u \;\approx\; \frac{L(x + \epsilon u) - L(x - \epsilon u)}{2 \epsilon} .$$
 #
-# One random direction for each of `q`, `k` and `v` takes six forward passes, whatever the size. A
-# wrong gradient would have to be wrong at right angles to it to hide.
+# One random direction for each of `q`, `k` and `v` takes six forward passes, whatever the size. An
+# error hides only where it is nearly at right angles to it, or smaller than the slope's rounding.
 #
 # | argument | is | shape |
 # |---|---|---|
@@ -413,8 +414,8 @@ if ready(grad_keys_values, grad_queries, one_pass):
 # %% [markdown]
 # ## 7 · Experiment: the same twice?
 #
-# An atomic addition loses no share. But float32 sums depend on the order of their terms, and
-# nobody promises an order. The interpreter has a fixed one; `program_order` gives its programs
+# An atomic addition loses no share. But float32 sums of three terms or more depend on their
+# order, and nobody promises one. The interpreter has a fixed one; `program_order` gives its programs
 # other numbers, so that they come in any order you like. (That is less than a GPU does: there,
 # programs also overlap.) Five draws of numbers, each with an order of its own. The control runs the
 # same order twice.
@@ -448,7 +449,7 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 # in one program. The changes are rounding, so they do not say that either form is nearer the truth.
 # But a training run that cannot be repeated is hard to debug.
 #
-# **What repeatability costs,** in bytes that the loads, stores and additions ask for:
+# **What the second pass costs,** in bytes that the loads, stores and additions ask for:
 
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
@@ -461,7 +462,7 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
         print(f"{kind}, causal {causal}: two passes {sums[0]}, one pass {sums[1]}")
 
 # %% [markdown]
-# One pass saves two of seven products, but not always traffic. With these four tiles, $dQ$'s zeros
+# One pass saves two of seven products, but not always traffic. With four tiles each way, $dQ$'s zeros
 # counted, it moves 9 % less in float32, 12 % under the causal mask; in float16 21 % more, 13 %
 # under the mask. Here an addition in memory counts as a read and a write, in float32 always (the
 # program itself sends the addend alone). Where tiles are square and none is cut short, that is as
@@ -544,23 +545,26 @@ if ready(grad_keys_values):
 #
 # **Queries without keys.** With $T > S$ and a causal mask, the first queries see nothing. Chapter
 # 18's kernel makes their rows an average of hidden values and empty places (zeros), or NaN;
-# gradients here are those of zeros, or NaN with larger tiles backwards than forwards.
+# gradients here are those of zeros. With larger tiles of queries backwards than forwards, $dQ$ and
+# $dK$ may be NaN.
 #
 # **Heads of other widths, dropout.** Widths other than powers of two need a mask along $d$, or
 # zeros up to the next one. Dropout needs the same random numbers both ways.
 #
 # **What the interpreter does not show.** Section 6's race looks right in it; the tracer found it,
 # as it keeps a record of who stored where. It sees nothing of races *within* a program.
+# Nor does it round as a GPU does: there `tl.dot` takes float32 to tf32, unless
+# `input_precision="ieee"` is given.
 #
 # ## 10 · Recap
 #
 # - Beside inputs and $dO$, the way back needs two numbers a query: the LSE, and $\delta$ from $O$.
 # - Whoever owns the rows of a sum can make it alone. With several programs a head, that takes two
-#   passes and seven products.
+#   passes and seven products here.
 # - One pass has five, but those programs share $dQ$. Atomic additions lose no share; no order is
 #   fixed.
-# - Sums in one program have a fixed order: with the same tiles, their bits do not change
-#   from run to run.
+# - Sums in one program have a fixed order: of the same compiled kernel on the same GPU, their bits
+#   do not change from run to run.
 # - A gradient is checked by differences, at a step between curvature and rounding.
 #
 # **Next.** Chapter 22: gated recurrence. Before: 16 (the algorithm), 18 (forwards).
