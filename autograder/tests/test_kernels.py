@@ -389,7 +389,8 @@ def test_what_only_the_interpreter_accepts_is_told() -> None:
     assert torch.equal(out, x), "the interpreter multiplies blocks of any size"
     line = compiles("compiles for an H100", {"x_ptr": "*fp32", "out_ptr": "*fp32"}, {})
     report = judge(local(dot_kernel), _only(exercise(), dot_kernel, line), 1, extra=False)
-    assert "does not compile for sm_90: line 4" in report.findings[0].message, str(report)
+    told = "does not compile for sm_90: line 5: `tl.store(out_ptr + at, tl.dot(x, x))`"
+    assert told in report.findings[0].message, str(report)
     assert "16" in report.findings[0].message
 
 

@@ -226,7 +226,8 @@ def expect_compiled(
             missing.
     """
     if "error" in report:
-        where = f"line {report['line']}" if report["line"] else "the kernel"
+        text = f": `{report['text']}`" if report.get("text") else ""
+        where = f"line {report['line']}{text}" if report["line"] else "the kernel"
         raise Miss(
             f"it runs in the interpreter, but does not compile for sm_{architecture}: {where}: "
             f"{report['error']}",

@@ -82,7 +82,7 @@ def compiled(
         ``registers`` a thread, bytes ``spilled`` a thread, bytes of ``shared`` memory a program,
         ``products`` of matrices in the assembler's text by their instruction (:data:`PRODUCTS`),
         ``instructions`` of the machine by name (none where they are not asked for); or ``error``,
-        with ``line`` within the kernel (0 if unknown).
+        with ``line`` within the kernel (0 if unknown), and its ``text`` where that is known.
     """
     try:
         source = _text(kernel)
@@ -327,10 +327,19 @@ def _compile(request: Mapping[str, Any]) -> dict[str, Any]:
             options = {"num_warps": request["warps"], "num_stages": request["stages"]}
             built = triton.compile(source, target=target, options=options)
         except CompilationError as error:
-            return {"error": _plain(error), "line": getattr(error.node, "lineno", 0)}
+            return {"error": _plain(error), **_place(kernel.fn, error)}
         except Exception as error:  # the compiler's own, of many kinds
             return {"error": f"{type(error).__name__}: {error}"[:MOST_TEXT], "line": 0}
         return _read(Path(triton.__file__).parent, Path(folder), built, request)
+
+
+def _place(function: Any, error: Any) -> dict[str, Any]:
+    """The line that a compilation error is about, counted from the decorator, and its text."""
+    lines = inspect.getsource(function).splitlines()
+    above = next((i for i, text in enumerate(lines) if re.match(r"\s*def\b", text)), 0)
+    number = getattr(error.node, "lineno", 0)  # counted from the def
+    text = lines[above + number - 1 :][:1] if number else []
+    return {"line": above + number if number else 0, "text": "".join(text).strip()}
 
 
 def _constant(value: Any) -> Any:

@@ -84,7 +84,7 @@ def _sharing(subject: Subject, probe: Probe) -> None:
         if first["busiest"] > 1.3 * most:
             text = f"one program of the first launch moves {first['busiest']:,} bytes; "
             text += f"{many(share, 'row')} of {columns} are {most:,}."
-            cause = "Does one program do the rows of others?"
+            cause = "Does one program do the rows of others, or load what it summed before?"
             raise Miss(text, cause=cause, topic="share").on(
                 probe.given(call.args, call.kwargs), why
             )
@@ -232,6 +232,7 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         forbids=(*FINISHED, "triton.language.atomic_add"),
+        instead="What each program sums goes to rows of its own, which a second kernel adds.",
         says=(
             "1 to 64 `programs` share the rows; there may be fewer rows. Rows have up to 2,000 "
             "columns.",

@@ -6,6 +6,7 @@ import numpy as np
 from attend_solutions import triton_flash as answers
 
 from attend_grader.chapters.ch18_triton_flash.shared import (
+    LONGEST,
     Size,
     as_edits,
     half_cases,
@@ -135,7 +136,7 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         says=(
-            "Any T; S is a multiple of block_s.",
+            "T is at most 512; so is S, a multiple of block_s.",
             "Scores may be some ±2,000.",
             "float32 or float16; sums and results are float32.",
             "Each number of k and v is read once a program.",
@@ -148,6 +149,7 @@ EXERCISE = Exercise(
         half_cases((5, 32, 16, 16, 16)),
         traffic,
         names={"whole": "one tile of keys, and several"},
+        longest=plain(LONGEST),
     ),
     draws=draws,
     slips=SLIPS,

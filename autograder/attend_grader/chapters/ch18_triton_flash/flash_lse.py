@@ -8,6 +8,7 @@ import numpy as np
 from attend_solutions import triton_flash as answers
 
 from attend_grader.chapters.ch18_triton_flash.shared import (
+    LONGEST,
     Size,
     as_edits,
     compile_case,
@@ -120,7 +121,7 @@ EXERCISE = Exercise(
         forbidden="`tl.exp`",
         instead="Scale the scores by log2(e), and use tl.exp2.",
         says=(
-            "Any T and S from 1 on.",
+            "T and S are 1 to 512.",
             "Scores may be some ±2,000.",
             "float32 or float16; sums and results are float32.",
             "Each number of k and v is read once a program.",
@@ -134,6 +135,7 @@ EXERCISE = Exercise(
         half_cases((5, 32, 16, 16, 16), lse=True),
         partial(traffic, lse=True),
         compiled=compile_case,
+        longest=plain(LONGEST, lse=True),
     ),
     draws=draws,
     slips=SLIPS,

@@ -8,6 +8,7 @@ import numpy as np
 from attend_solutions import triton_flash as answers
 
 from attend_grader.chapters.ch18_triton_flash.shared import (
+    LONGEST,
     Size,
     as_edits,
     compile_case,
@@ -153,7 +154,7 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         says=(
-            "Any T and S from 1 on; D is 16, 32, 64 or 128.",
+            "T and S are 1 to 512; D is 16, 32, 64 or 128.",
             "Scores may be some ±2,000.",
             "q, k and v are float32 or float16, without gaps; sums and results are float32.",
             "Each number of q, k and v is read once a program.",
@@ -168,6 +169,7 @@ EXERCISE = Exercise(
         traffic,
         compiled=partial(compile_case, one=True),
         names={"whole": "whole tiles"},
+        longest=plain(LONGEST, one=True),
     ),
     draws=draws,
     slips=SLIPS,

@@ -6,6 +6,7 @@ import numpy as np
 from attend_solutions import triton_flash as answers
 
 from attend_grader.chapters.ch18_triton_flash.shared import (
+    LONGEST,
     Size,
     as_edits,
     half_cases,
@@ -146,7 +147,7 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         says=(
-            "Any T and S from 1 on.",
+            "T and S are 1 to 512.",
             "Scores may be some ±2,000.",
             "float32 or float16; sums and results are float32.",
             "Each number of k and v is read once a program.",
@@ -158,6 +159,7 @@ EXERCISE = Exercise(
         large_cases((5, 39, 16, 16, 16)),
         half_cases((5, 32, 16, 16, 16)),
         traffic,
+        longest=plain(LONGEST),
     ),
     draws=draws,
     slips=SLIPS,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,9 @@ Case = tuple[str, Call, Any]
 Cases = Callable[[np.random.Generator], Iterator[Case]]
 Size = tuple[int, int, int, int, int]
 """T, S, D, BLOCK_T, BLOCK_S."""
+
+LONGEST: tuple[Size, ...] = ((512, 16, 16, 16, 16), (1, 512, 16, 16, 16))
+"""Many tiles of queries, and of keys."""
 
 LARGE = Tolerance(
     "scores of 2,000",
@@ -136,6 +140,7 @@ def properties(
     needed: Callable[[Call], int],
     *,
     compiled: Cases | None = None,
+    longest: Cases | None = None,
     names: Mapping[str, str] | None = None,
 ) -> tuple[Property, ...]:
     """The properties of every kernel here.
@@ -147,6 +152,7 @@ def properties(
         half: float16 with values that a sum in float16 would lose.
         needed: bytes that a call moves.
         compiled: calls whose kernel is compiled for an H100.
+        longest: the largest sizes that the contract names, for values only.
         names: other names of lines, by their first word.
     """
     every = tuple(cases for cases in (whole, ragged) if cases is not None)
@@ -157,9 +163,16 @@ def properties(
         for cases in every:
             yield from cases(rng)
 
-    made = [right_values(line["whole"], whole)]
-    if ragged is not None:
-        made.append(right_values(line["ragged"], ragged, points=2))
+    def up_to(cases: Cases) -> Cases:
+        return lambda rng: chain(cases(rng), longest(rng) if longest else ())
+
+    if ragged is None:
+        made = [right_values(line["whole"], up_to(whole))]
+    else:
+        made = [
+            right_values(line["whole"], whole),
+            right_values(line["ragged"], up_to(ragged), points=2),
+        ]
     made += [
         right_values("large scores, positive and negative", large, tolerance=LARGE),
         right_values("float16 in, float32 in the sums", half, tolerance=HALF, same_types=True),
