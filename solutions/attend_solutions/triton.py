@@ -183,7 +183,7 @@ def layer_norm_backward_kernel(
     grad_ptr, x_ptr, weight_ptr, mean_ptr, rstd_ptr, dx_ptr, partial_ptr, rows, columns,
     PROGRAMS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Program p writes dx of rows p, p + PROGRAMS, ... and its own two rows of partial sums."""
+    """Program p writes dx of its rows, as p, p + PROGRAMS, …, and its own rows of partial sums."""
     ### BEGIN SOLUTION
     program = tl.program_id(0)
     column = tl.arange(0, BLOCK)

@@ -16,6 +16,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -125,6 +126,7 @@ def within_budget(
     once: bool = False,
     programs: Needed | None = None,
     arrays: int | None = None,
+    reads: Needed | None = None,
 ) -> Property:
     """Loads and stores together move at most ``factor`` times the bytes needed.
 
@@ -138,6 +140,7 @@ def within_budget(
         once: no number is read by two loads either, also where others are not read at all.
         programs: how many a call launches; None leaves that open.
         arrays: how many a kernel is given, the results among them; None leaves that open.
+        reads: of the first argument, how many numbers are read at most; None leaves that open.
     """
 
     def test(subject: Subject, probe: Probe) -> None:
@@ -167,6 +170,8 @@ def within_budget(
             if arrays is not None and given > arrays:
                 text = f"a kernel is given {given} arrays, and {arrays} are enough."
                 raise Miss(text, topic="arrays").on(_given(probe, call), why)
+            if reads is not None:
+                _expect_read_no_more(outcome, call, reads(call), _given(probe, call), why)
 
     return Property(name, points, test)
 
@@ -342,6 +347,16 @@ def _expect_read_once(outcome: Outcome, given: str, why: str) -> None:
                 ).on(given, why)
 
 
+def _expect_read_no_more(outcome: Outcome, call: Call, most: int, given: str, why: str) -> None:
+    """Expect no more numbers of a call's first argument to be read than these."""
+    first = list(call.args[0].shape)
+    for launch in outcome.trace:
+        for name, buffer in launch["buffers"].items():
+            if buffer["shape"] == first and not buffer["written"] and buffer["read"] > most:
+                text = f"{buffer['read']} numbers of {name} are read, and {most} are needed."
+                raise Miss(text, topic="reads more").on(given, why)
+
+
 def _has_nan(value: Any) -> bool:
     parts = value if isinstance(value, (tuple, list)) else (value,)
     arrays = [as_array(part) for part in parts]
@@ -364,7 +379,10 @@ def _expect_types(got: Any, want: Any, names: Sequence[str] = ()) -> None:
 
 def _expect_by_kernel(outcome: Outcome, probe: Probe) -> None:
     """Expect what was returned to be as kernels wrote it; torch is for making memory only."""
-    written = outcome.trace[-1]["by_kernel"]
+    values = outcome.value if isinstance(outcome.value, tuple) else (outcome.value,)
+    by_kernel = outcome.trace[-1]["by_kernel"]
+    pairs = zip_longest(by_kernel, values)  # zeros are what the memory may have been made of
+    written = [was or (value is not None and not value.any()) for was, value in pairs]
     if all(written):
         return
     names = probe.results or ("the result",)

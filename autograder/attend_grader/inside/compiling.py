@@ -309,7 +309,7 @@ def _compile(request: Mapping[str, Any]) -> dict[str, Any]:
         spec = spec_from_file_location("kernel", path)
         assert spec is not None
         assert spec.loader is not None
-        module = module_from_spec(spec)
+        module, kernel = module_from_spec(spec), None
         try:
             spec.loader.exec_module(module)
             kernel = getattr(module, request["name"])
@@ -327,7 +327,7 @@ def _compile(request: Mapping[str, Any]) -> dict[str, Any]:
             options = {"num_warps": request["warps"], "num_stages": request["stages"]}
             built = triton.compile(source, target=target, options=options)
         except CompilationError as error:
-            return {"error": _plain(error), **_place(kernel.fn, error)}
+            return {"error": _plain(error), **_place(getattr(kernel, "fn", kernel), error)}
         except Exception as error:  # the compiler's own, of many kinds
             return {"error": f"{type(error).__name__}: {error}"[:MOST_TEXT], "line": 0}
         return _read(Path(triton.__file__).parent, Path(folder), built, request)

@@ -55,7 +55,8 @@ class Launch:
         idle: programs that touched no memory.
         busiest: the bytes that the program moved that moved most.
         buffers: name → shape, elements, bytes of one, elements with the gaps, how many were
-            written, how many were read more than once, and between which ones none was written.
+            written, how many read, how many read more than once, and between which ones none was
+            written.
         events: see :class:`Event`; the first of each kind, buffer and line.
         log: where asked for, each access: program, ``"load"``, ``"store"`` or ``"atomic"``, buffer,
             its elements, counted from the buffer's first; those outside of it too.

@@ -99,6 +99,7 @@ class Tracer:
                 "itemsize": buffer.itemsize,
                 "storage": len(buffer.owned),
                 "written": written,
+                "read": int((buffer.reader != NOBODY).sum()),
                 "again": int(buffer.again.sum()),
                 "fresh": buffer.fresh,
                 "never": self._never(buffer) if buffer.fresh and (written or not launched) else [],

@@ -121,6 +121,7 @@ _BUFFER = _record(
     itemsize=_count,
     storage=_count,
     written=_count,
+    read=_count,
     again=_count,
     fresh=_TRUTH,
     never=_each(_each(_count)),
@@ -145,6 +146,7 @@ _LAUNCH = _record(
     log=lambda value: value == [],  # pictures ask for it, in the learner's own process
 )
 _NOT_COMPILED = _record(error=_text, line=_count)
+_NOT_COMPILED_THERE = _record(error=_text, line=_count, text=_text)
 _NAMED = _by_name(_count)
 _COMPILED = _record(
     registers=_count, spilled=_count, shared=_count, products=_NAMED, instructions=_NAMED
@@ -152,7 +154,7 @@ _COMPILED = _record(
 
 
 def _report(value: Any) -> bool:
-    return _COMPILED(value) or _NOT_COMPILED(value)
+    return _COMPILED(value) or _NOT_COMPILED(value) or _NOT_COMPILED_THERE(value)
 
 
 _EXTRAS: dict[str, Test] = {

@@ -44,6 +44,8 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("every other column", normal(rng, 3, 10)[:, ::2], (2, 4))
     yield _case("one element", normal(rng, 1, 1), (4, 8))
     yield _case("float64", (normal(rng, 5, 3).double() / 3).T, (4, 8))
+    yield _case("int8", (9 * normal(rng, 3, 4)).to(torch.int8), (2, 4))
+    yield _case("float16", normal(rng, 3, 4).half(), (2, 4))
     yield _case("large whole numbers", _large(rng, 3, 5), (4, 8))
 
 

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from attend_grader.chapters.ch17_triton.shared import (
     LONG,
+    MANY,
     ROWS,
     SOFTMAX,
     Case,
@@ -61,7 +62,11 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _farthest(rng: np.random.Generator) -> Iterator[Case]:
-    yield _case(rng, 2 * normal(rng, 1, LONG) - 2, 16_384, least=2**16)
+    block = 16_384
+    later = 83.0 * (torch.arange(LONG) >= block)
+    why = f"1 row of {LONG} in blocks of {block}, logits near 0, then near 83"
+    yield _case(rng, normal(rng, 1, LONG) + later, block, why, least=2**16)
+    yield _case(rng, normal(rng, MANY, 2), 4)
     yield _case(rng, 2 * normal(rng, 1, 600) - 2, 8)
 
 
@@ -219,7 +224,7 @@ EXERCISE = Exercise(
         forbids=(*SOFTMAX, "torch.logsumexp", "torch.log_softmax"),
         says=(
             "Each row of logits is read at most twice, in blocks of `block`, up to 75 a row. "
-            f"{ROWS} Logits of any size.",
+            f"{ROWS} Logits from −10³⁰ to 10³⁰.",
         ),
     ),
     properties=kernel_properties(

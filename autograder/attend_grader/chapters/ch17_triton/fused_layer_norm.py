@@ -17,6 +17,7 @@ from attend_grader.chapters.ch17_triton.shared import (
     FINISHED,
     FLOAT16,
     LONG,
+    MANY,
     ROWS,
     Case,
     calls,
@@ -63,6 +64,7 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 
 def _longest(rng: np.random.Generator) -> Iterator[Case]:
     yield _made(rng, 1, LONG)
+    yield _made(rng, MANY, 2, 0.5)
 
 
 def _small(rng: np.random.Generator) -> Iterator[Case]:

@@ -71,7 +71,8 @@ def _bytes(call: Call) -> int:
 
 def _sharing(subject: Subject, probe: Probe) -> None:
     """As many programs share the rows as an even share needs."""
-    for why, call, _ in (*_even(probe.rng), *_ragged(probe.rng)):
+    most_programs = list(_longest(probe.rng))[-1]
+    for why, call, _ in (*_even(probe.rng), *_ragged(probe.rng), most_programs):
         rows, programs = len(call.args[0]), call.args[5]
         least = -(-rows // -(-rows // programs))
         first = launched(subject, probe, call).trace[0]

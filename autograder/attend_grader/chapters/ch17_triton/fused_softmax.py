@@ -14,6 +14,8 @@ from attend_solutions.interpreted import tl, triton
 
 from attend_grader.chapters.ch17_triton.shared import (
     LONG,
+    LOWEST,
+    MANY,
     ROWS,
     SOFTMAX,
     Case,
@@ -43,7 +45,8 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _longest(rng: np.random.Generator) -> Iterator[Case]:
-    yield case(normal(rng, 1, LONG) - 3)
+    yield case(normal(rng, 1, LONG) + 80, f"1 row of {LONG}, scores near 80")
+    yield case(normal(rng, MANY, 2))
 
 
 def _large(rng: np.random.Generator) -> Iterator[Case]:
@@ -53,7 +56,7 @@ def _large(rng: np.random.Generator) -> Iterator[Case]:
     yield case(1e18 * normal(rng, 2, 6) - 1e20, "scores near −10²⁰")
     yield case(torch.full((2, 3), -1e32), "scores of −10³²")
     yield case(torch.full((2, 3), 1e8), "equal scores of 10⁸")
-    yield case(torch.full((2, 3), -3e38), "equal scores of −3 · 10³⁸")
+    yield case(torch.full((2, 3), LOWEST), "float32's lowest score everywhere")
     apart = torch.tensor([200.0, -200.0, 0.0, 199.0, -150.0])
     yield case(normal(rng, 2, 5) + apart, "scores from −200 to 200")
     yield case(normal(rng, 2, 5) - apart, "scores from −200 to 200, the lowest first")

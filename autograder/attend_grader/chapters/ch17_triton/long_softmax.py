@@ -15,6 +15,8 @@ from attend_solutions.interpreted import tl, triton
 from attend_grader.chapters.ch17_triton.fused_softmax import case
 from attend_grader.chapters.ch17_triton.shared import (
     LONG,
+    LOWEST,
+    MANY,
     ROWS,
     SOFTMAX,
     Case,
@@ -54,8 +56,12 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _farthest(rng: np.random.Generator) -> Iterator[Case]:
-    yield _case(rng, 1, LONG, 16_384)
+    block = 16_384
+    later = 83.0 * (torch.arange(LONG) >= block)  # all of a softmax's sums overflow if not rescaled
+    why = f"1 row of {LONG} in blocks of {block}, scores near 0, then near 83"
+    yield case(normal(rng, 1, LONG) + later, why, block)
     yield _case(rng, 1, 600, 8)
+    yield _case(rng, MANY, 2, 4)
 
 
 def _climbing(rng: np.random.Generator) -> Iterator[Case]:
@@ -65,7 +71,7 @@ def _climbing(rng: np.random.Generator) -> Iterator[Case]:
     yield case(normal(rng, 2, 6) - 200, "scores near −200, the last block not full", 4)
     yield case(1e18 * normal(rng, 2, 6) - 1e20, "scores near −10²⁰", 4)
     yield case(torch.full((1, 6), 1e8), "equal scores of 10⁸", 4)
-    yield case(torch.full((1, 6), -3e38), "equal scores of −3 · 10³⁸", 4)
+    yield case(torch.full((1, 6), LOWEST), "float32's lowest score everywhere", 4)
     yield _case(rng, 1, 70, 1)
 
 

@@ -11,6 +11,8 @@ from attend_solutions.interpreted import tl, triton
 
 from attend_grader.chapters.ch17_triton.shared import (
     LONG,
+    LOWEST,
+    MANY,
     ROWS,
     SOFTMAX,
     Case,
@@ -47,11 +49,12 @@ def _padded(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("rows of 3,000", normal(rng, 2, 3000), [2900, 20])
     yield _case("rows of 40, of which few are left", normal(rng, 2, 40), [3, 7])
     yield _case("equal scores of 10⁸", torch.full((2, 6), 1e8), [3, 5])
-    yield _case("equal scores of −3 · 10³⁸", torch.full((2, 6), -3e38), [3, 5])
+    yield _case("float32's lowest score everywhere", torch.full((2, 6), LOWEST), [3, 5])
 
 
 def _longest(rng: np.random.Generator) -> Iterator[Case]:
     yield _case(f"a row of {LONG:,}", normal(rng, 1, LONG), [LONG - 9])
+    yield _case(f"{MANY} rows of 2", normal(rng, MANY, 2), [1, 2] * (MANY // 2))
 
 
 TINY = (
@@ -77,7 +80,11 @@ def _zeros(subject: Subject, probe: Probe) -> None:
 
 def _bytes(call: Call) -> int:
     x, lengths = call.args
-    return 4 * (int(lengths.sum()) + x.numel()) + 2 * 8 * len(x)
+    return 4 * (int(lengths.sum()) + x.numel()) + 8 * len(x)
+
+
+def _read(call: Call) -> int:
+    return int(call.args[1].sum())
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
@@ -204,11 +211,11 @@ EXERCISE = Exercise(
         ("rows without padding", _full),
         ("rows with padding", _padded),
         _bytes,
-        factor=1,
         counted="What is needed: the first `length` scores of each row are loaded once, and each "
-        "weight is stored once. A row's length may be loaded twice.",
+        "weight is stored once.",
         points=1,
         longest=_longest,
+        reads=_read,
         arrays=3,
         beside=(torch.tensor([3, 5]),),
         more=(Property("weights in the padding are exactly 0", 1, _zeros),),

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 import numpy as np
+import torch
 
 from attend_grader.checks.compare import FLOAT32, Miss, Tolerance
 from attend_grader.checks.exercise import Call, Probe, Property
@@ -36,7 +37,11 @@ SOFTMAX = (*FINISHED, "torch.max", "torch.amax")
 LONG = 70_000
 """Columns of the longest rows, more than two bytes count."""
 
-ROWS = f"Rows have up to {LONG:,} columns."
+LOWEST = torch.finfo(torch.float32).min
+MANY = 100
+"""Rows of the tallest matrices."""
+
+ROWS = f"Up to {MANY} rows of up to {LONG:,} columns."
 
 FLOAT16 = Tolerance(
     "float16",
@@ -59,6 +64,7 @@ def kernel_properties(
     arrays: int | None = None,
     beside: tuple[Any, ...] | None = None,
     longest: Cases | None = None,
+    reads: Callable[[Call], int] | None = None,
 ) -> tuple[Property, ...]:
     """Values twice, ``more``, memory, bytes, and the compiler's word.
 
@@ -76,6 +82,7 @@ def kernel_properties(
             leaves that open.
         longest: cases at the largest sizes that the contract names, for values; and the first for
             bytes.
+        reads: of the first argument, how many numbers are read at most; None leaves that open.
     """
     name, sizes = ragged
 
@@ -98,6 +105,7 @@ def kernel_properties(
         factor=factor,
         cause=counted,
         arrays=arrays,
+        reads=reads,
     )
     return (
         right_values(*fitting, tolerance=tolerance, same_types=True),

@@ -39,7 +39,7 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _longest(rng: np.random.Generator) -> Iterator[Case]:
-    for n, block in ((LONG, 16_384), (300, 4)):
+    for n, block in ((4 * 16_384 + 1, 16_384), (LONG, 32_768), (300, 4)):
         yield _case(rng, n, block)
 
 
