@@ -231,7 +231,7 @@ print(repr(report), report.status, report)
 
 
 PLANTED = {
-    "vector_add": ("no mask on the store", "every program does the first block"),
+    "vector_add": ("the store reaches past the end", "every program does the first block"),
     "copy_strided": ("one place for both accesses", "only rows are masked"),
     "fused_softmax": ("masked lanes count as scores of 0", "no mask on the load"),
     "padded_softmax": ("padding holds 0", "padding never written"),

@@ -90,12 +90,18 @@ class _OnKernels:
 
     def __init__(self, subject: Subject, exercise: Exercise, lost: Misses, extra: bool) -> None:
         self.tested = _tested(lost)
+        gone = {name for name, _ in lost}
+        self._held = [
+            prop.name
+            for prop in exercise.properties
+            if not (prop.slow or prop.promise or prop.name in gone)
+        ]
         self._subject = replace(subject, log=[], printed=[])
         self._exercise, self._extra = exercise, extra
         self._said: dict[str, str] = {}
 
     def loses_alike(self, wrong: Callable[..., Any]) -> bool:
-        """Whether a slip loses the same properties for the same reasons."""
+        """Whether a slip loses the same properties for the same reasons, and no others."""
         slips: _Lost = once(self._exercise, _Lost)
         for name in self.tested:
             if name not in self._said:
@@ -103,7 +109,8 @@ class _OnKernels:
                 self._said[name] = loss(*about, extra=self._extra)
             if not _same_message(self._said[name], slips.why(wrong, name, self._extra)):
                 return False
-        return any(self._said.values())
+        others = (slips.why(wrong, name, self._extra) for name in self._held)
+        return any(self._said.values()) and not any(others)
 
 
 def shows(subject: Subject, exercise: Exercise, name: str) -> bool:

@@ -93,10 +93,10 @@ SLIPS = (
         "lower, these lanes take weight from it. Only −∞ takes none.",
     ),
     Slip(
-        "no mask on the load",
+        "the load reaches past the row's end",
         (f"column, {LOAD}", "column)"),
-        "The load has no mask: lanes past the row's end read the next row or, in the last row, "
-        "past the end.",
+        "Lanes past the row's end read the next row or, in the last row, past the end. The load "
+        "needs a mask that is False there.",
     ),
     Slip(
         "maximum not subtracted",
@@ -121,10 +121,10 @@ SLIPS = (
         "Program r should write row r.",
     ),
     Slip(
-        "no mask on the store",
+        "the store reaches past the row's end",
         ("weights, mask=inside)", "weights)"),
-        "The store has no mask: lanes past the row's end write into the next row or, in the last "
-        "row, past the end.",
+        "Lanes past the row's end write into the next row or, in the last row, past the end. The "
+        "store needs a mask that is False there.",
     ),
 )
 

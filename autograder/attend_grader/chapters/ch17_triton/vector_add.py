@@ -57,17 +57,17 @@ MASKED = (", mask=inside", "")
 
 SLIPS = (
     Slip(
-        "a load without its mask",
+        "a load reads past the end",
         (("tl.load(x_ptr + here, mask=inside)", "tl.load(x_ptr + here)"),
          ("tl.load(y_ptr + here, mask=inside)", "tl.load(y_ptr + here)")),
-        "Where the last block reaches past the end, a load reads what lies there. Give each load "
-        "the mask.",
+        "Where the last block reaches past the end, a load reads what lies there. Each load "
+        "needs a mask that is False there.",
     ),
     Slip(
-        "no mask on the store",
+        "the store reaches past the end",
         ("tl.store(out_ptr + here, x + y, mask=inside)", "tl.store(out_ptr + here, x + y)"),
         "Where the last block reaches past the end, it writes into whatever lies behind the "
-        "output. Give the store the mask.",
+        "output. The store needs a mask that is False there.",
     ),
     Slip(
         "every program does the first block",

@@ -69,10 +69,10 @@ SLIPS = (
         "e.",
     ),
     Slip(
-        "the LSE stored without a mask",
+        "the LSE stored past its end",
         ("tl.store(lse_ptr + t, lse, mask=t < T)", "tl.store(lse_ptr + t, lse)"),
-        "If its tile is not full, the last program writes numbers behind the end of the LSE. Give "
-        "the store the mask t < T.",
+        "If its tile is not full, the last program writes numbers behind the end of the LSE. The "
+        "store needs the mask t < T.",
     ),
     Slip(
         "empty places count as keys",

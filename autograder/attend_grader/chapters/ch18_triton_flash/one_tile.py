@@ -95,16 +95,16 @@ SLIPS = (
         "places s < S should be.",
     ),
     Slip(
-        "queries loaded without a mask",
+        "queries loaded from past the end",
         (LOAD_Q, "tl.load(q_ptr + rows)"),
-        "If its tile is not full, the last program reads queries behind the end of q. Give the "
-        "load the mask t < T.",
+        "If its tile is not full, the last program reads queries behind the end of q. The load "
+        "needs the mask t < T.",
     ),
     Slip(
-        "output stored without a mask",
+        "output stored past its end",
         (STORE, "tl.store(out_ptr + rows, output)"),
-        "If its tile is not full, the last program writes rows behind the end of the output. Give "
-        "the store the mask t < T.",
+        "If its tile is not full, the last program writes rows behind the end of the output. The "
+        "store needs the mask t < T.",
     ),
     Slip(
         "NaN from the tile's empty places",

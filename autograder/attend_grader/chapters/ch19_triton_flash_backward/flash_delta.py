@@ -120,10 +120,10 @@ SLIPS = (
         "at h · T.",
     ),
     Slip(
-        "stored without a mask",
+        "stored past a head's last row",
         (STORE, "tl.store(delta_ptr + row, delta)"),
         "Where T is no multiple of the block, the last program of a head writes behind its last "
-        "row: into the next head's first, or behind the buffer. Give the store the mask t < T.",
+        "row: into the next head's first, or behind the buffer. The store needs the mask t < T.",
     ),
     Slip(
         "the sum in the inputs' type",
