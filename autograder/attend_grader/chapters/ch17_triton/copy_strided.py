@@ -38,6 +38,11 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("every other column, whole tiles", normal(rng, 4, 16)[:, ::2], (4, 8))
 
 
+def _counted(rng: np.random.Generator) -> Iterator[Case]:
+    yield from _even(rng)
+    yield _case("128 x 64 in tiles of 64 x 64", normal(rng, 128, 64), (64, 64))
+
+
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     yield _case("5 x 13 in tiles of 4 x 8", normal(rng, 5, 13), (4, 8))
     yield _case("a transposed matrix of 7 x 3", normal(rng, 3, 7).T, (4, 8))
@@ -239,7 +244,7 @@ EXERCISE = Exercise(
                 1,
                 _where_it_lies,
             ),
-            blocks_as_asked(_even),
+            blocks_as_asked(_counted, 2),
         ),
     ),
     draws=draws,

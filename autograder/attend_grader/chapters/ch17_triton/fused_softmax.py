@@ -130,19 +130,20 @@ SLIPS = (
 
 
 @triton.jit
-def _finite_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+def _finite_kernel(x_ptr, out_ptr, columns, LEAST: tl.constexpr, BLOCK: tl.constexpr):
     column = tl.arange(0, BLOCK)
     at = tl.program_id(0) * columns + column
-    z = tl.load(x_ptr + at, column < columns, other=-1e30)
+    z = tl.load(x_ptr + at, column < columns, other=LEAST)
     z -= tl.max(z, 0)
     e = tl.where(column < columns, tl.exp(z), 0.0)
     tl.store(out_ptr + at, e / tl.sum(e, 0), column < columns)
 
 
 def finite_sentinel(x):
-    """A very small number for −inf, and masked weights set to 0."""
+    """Float32's lowest number for −inf, and masked weights set to 0."""
     out = torch.empty(x.shape)
-    _finite_kernel[(len(x),)](x, out, x.shape[1], BLOCK=triton.next_power_of_2(x.shape[1]))
+    block = triton.next_power_of_2(x.shape[1])
+    _finite_kernel[(len(x),)](x, out, x.shape[1], LOWEST, BLOCK=block)
     return out
 
 

@@ -42,6 +42,7 @@ def _longest(rng: np.random.Generator) -> Iterator[Case]:
 def _counted(rng: np.random.Generator) -> Iterator[Case]:
     yield from _longest(rng)
     yield _case(rng, 1, 7, 1)
+    yield _case(rng, 1, 8192, 4096)
 
 
 def _even(rng: np.random.Generator) -> Iterator[Case]:
@@ -191,13 +192,13 @@ SLIPS = (
 
 
 @triton.jit
-def _lanes_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+def _lanes_kernel(x_ptr, out_ptr, columns, LEAST: tl.constexpr, BLOCK: tl.constexpr):
     start, lane = tl.program_id(0) * columns, tl.arange(0, BLOCK)
-    highest = tl.full([BLOCK], -1e30, tl.float32)
+    highest = tl.full([BLOCK], LEAST, tl.float32)
     total = tl.zeros([BLOCK], tl.float32)
     for first in range(0, columns, BLOCK):
         live = first + lane < columns
-        z = tl.load(x_ptr + start + first + lane, live, other=-1e30)
+        z = tl.load(x_ptr + start + first + lane, live, other=LEAST)
         larger = tl.maximum(highest, z)
         total = total * tl.exp(highest - larger) + tl.where(live, tl.exp(z - larger), 0.0)
         highest = larger
@@ -212,30 +213,32 @@ def _lanes_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
 def lane_by_lane(x, block=16):
     """A running maximum and sum in each lane, merged at the end."""
     out = torch.empty_like(x)
-    _lanes_kernel[(len(x),)](x, out, x.shape[1], BLOCK=block)
+    _lanes_kernel[(len(x),)](x, out, x.shape[1], LOWEST, BLOCK=block)
     return out
 
 
 @triton.jit
-def _lse_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+def _behind_kernel(x_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     x_ptr += tl.program_id(0) * columns
     out_ptr += tl.program_id(0) * columns
-    lse = float("-inf")
-    for first in range(0, columns, BLOCK):
-        at = first + tl.arange(0, BLOCK)
+    last = (tl.cdiv(columns, BLOCK) - 1) * BLOCK
+    top, total = float("-inf"), 0.0
+    for before in range(0, last + 1, BLOCK):
+        at = last - before + tl.arange(0, BLOCK)
         z = tl.load(x_ptr + at, at < columns, other=float("-inf"))
-        top = tl.maximum(lse, tl.max(z))
-        lse = top + tl.log(tl.exp(lse - top) + tl.sum(tl.exp(z - top)))
-    for first in range(0, columns, BLOCK):
-        at = first + tl.arange(0, BLOCK)
-        z = tl.load(x_ptr + at, at < columns, other=float("-inf"))
-        tl.store(out_ptr + at, tl.exp(z - lse), at < columns)
+        new = tl.maximum(tl.max(z), top)
+        total = tl.sum(tl.exp(z - new)) + tl.exp(top - new) * total
+        top = new
+    for before in range(0, last + 1, BLOCK):
+        at = last - before + tl.arange(0, BLOCK)
+        z = tl.load(x_ptr + at, at < columns, other=0.0)
+        tl.store(out_ptr + at, tl.exp(z - top) / total, at < columns)
 
 
-def one_number(x, block=16):
-    """One running number, the logarithm of the sum."""
+def from_behind(x, block=16):
+    """The last block first."""
     out = torch.empty_like(x)
-    _lse_kernel[(len(x),)](x, out, x.shape[1], BLOCK=block)
+    _behind_kernel[(len(x),)](x, out, x.shape[1], BLOCK=block)
     return out
 
 
@@ -262,7 +265,7 @@ EXERCISE = Exercise(
         beside=(4,),
         longest=_farthest,
         more=(
-            blocks_as_asked(_counted),
+            blocks_as_asked(_counted, 2, 5),
             right_values(
                 "scores that climb or fall by 30 from place to place, or are very low", _climbing
             ),
@@ -270,7 +273,7 @@ EXERCISE = Exercise(
     ),
     draws=draws,
     slips=SLIPS,
-    alternatives={"lane by lane": lane_by_lane, "one running number": one_number},
+    alternatives={"lane by lane": lane_by_lane, "from the last block on": from_behind},
     hints=(
         "What do you have to remember of the blocks you have seen, so that you can go on without "
         "them? It is two numbers.",

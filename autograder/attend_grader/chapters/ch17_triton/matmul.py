@@ -50,6 +50,7 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _longest(rng: np.random.Generator) -> Iterator[Case]:
+    yield _case(rng, 70, 5, 70, 64, 2)
     yield _case(rng, 2, 300, 3)
     yield _case(rng, 300, 5, 20)
     yield _case(rng, 20, 5, 300)

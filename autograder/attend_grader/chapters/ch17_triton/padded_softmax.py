@@ -135,6 +135,11 @@ SLIPS = (
         "of 0. They must hold −∞ before both.",
     ),
     Slip(
+        "one place too few",
+        ("mask=lane < length", "mask=lane < length - 1"),
+        "The last score of each row is left out. All places with lane < length should count.",
+    ),
+    Slip(
         "length ignored",
         (LOAD, 'mask=lane < columns, other=-float("inf"))'),
         "The padding is read and gets weight. Only the first `length` places should count.",
@@ -178,19 +183,19 @@ def with_where(x, lengths):
 
 
 @triton.jit
-def _clean_kernel(x_ptr, length_ptr, out_ptr, columns, BLOCK: tl.constexpr):
+def _clean_kernel(x_ptr, length_ptr, out_ptr, columns, LEAST: tl.constexpr, BLOCK: tl.constexpr):
     row, column = tl.program_id(0), tl.arange(0, BLOCK)
     live = column < tl.load(length_ptr + row)
-    z = tl.load(x_ptr + row * columns + column, mask=live, other=-1e30)
+    z = tl.load(x_ptr + row * columns + column, mask=live, other=LEAST)
     e = tl.where(live, tl.exp(z - tl.max(z, axis=0)), 0.0)
     tl.store(out_ptr + row * columns + column, e / tl.sum(e, axis=0), mask=column < columns)
 
 
 def finite_sentinel(x, lengths):
-    """A very low score, and its weight set to 0 before the sum."""
+    """Float32's lowest score, and its weight set to 0 before the sum."""
     out = torch.empty_like(x)
     block = triton.next_power_of_2(x.shape[1])
-    _clean_kernel[(len(x),)](x, lengths, out, x.shape[1], block)
+    _clean_kernel[(len(x),)](x, lengths, out, x.shape[1], LOWEST, block)
     return out
 
 

@@ -134,21 +134,32 @@ def _of_its_argument(prop: Property, beside: tuple[Any, ...]) -> Property:
     return replace(prop, test=test)
 
 
-def blocks_as_asked(cases: Cases, each: int = 2) -> Property:
-    """Blocks are no larger than the last arguments: so many loads and stores for each, at least."""
+def blocks_as_asked(cases: Cases, each: int, most: float = math.inf) -> Property:
+    """Blocks are as large as the last arguments: of so many loads and stores for each of them.
+
+    Args:
+        cases: what is tried.
+        each: loads and stores of a block, at least.
+        most: with more of them blocks are smaller than asked; a row may have four besides.
+    """
 
     def test(subject: Subject, probe: Probe) -> None:
         for why, call, _ in cases(probe.rng):
             sizes = [n for n in call.args if isinstance(n, int)]
-            shape = call.args[0].shape[-len(sizes) :]
-            least = each * math.prod(-(-n // size) for n, size in zip(shape, sizes, strict=True))
+            whole = call.args[0].shape
+            rows, shape = whole[: -len(sizes)], whole[-len(sizes) :]
+            blocks = math.prod(-(-n // size) for n, size in zip(shape, sizes, strict=True))
             made = sum(n["accesses"] for n in launched(subject, probe, call).trace)
-            if made < least:
-                text = f"{made} loads and stores in all, at least {least} expected."
+            given = probe.given(call.args, call.kwargs)
+            if made < each * blocks:
+                text = f"{made} loads and stores in all, at least {each * blocks} expected."
                 cause = "Are blocks larger than asked, or are some left out?"
-                raise Miss(text, cause=cause, topic="too few blocks").on(
-                    probe.given(call.args, call.kwargs), why
-                )
+                raise Miss(text, cause=cause, topic="too few blocks").on(given, why)
+            usual = most * blocks + 4 * sum(rows)
+            if made > usual:
+                text = f"{made} loads and stores in all, at most {usual} expected."
+                cause = "Are blocks smaller than asked?"
+                raise Miss(text, cause=cause, topic="too many blocks").on(given, why)
 
     return Property("blocks of the size asked for", 1, test)
 

@@ -33,6 +33,11 @@ def _even(rng: np.random.Generator) -> Iterator[Case]:
         yield _case(rng, n, block)
 
 
+def _counted(rng: np.random.Generator) -> Iterator[Case]:
+    yield from _even(rng)
+    yield _case(rng, 8192, 4096)
+
+
 def _ragged(rng: np.random.Generator) -> Iterator[Case]:
     for n, block in ((37, 16), (1, 8), (5, 8), (33, 32), (700, 512)):
         yield _case(rng, n, block)
@@ -152,7 +157,7 @@ EXERCISE = Exercise(
         ("whole blocks", _even),
         ("lengths that are no multiple of the block", _ragged),
         _bytes,
-        more=(blocks_as_asked(_even, 3),),
+        more=(blocks_as_asked(_counted, 3, 4),),
         longest=_longest,
     ),
     draws=draws,

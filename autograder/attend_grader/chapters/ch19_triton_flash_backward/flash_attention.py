@@ -155,9 +155,16 @@ def _half(subject: Subject, probe: Probe) -> None:
 
 def _one_only(subject: Subject, probe: Probe) -> None:
     """Gradients where one argument alone asks for one."""
-    size = Size(1, 3, 5)
+    size, alone = Size(1, 3, 5), subject.with_references(())  # whose launches are seen
     for place in range(3):
-        _pull(subject, probe, size, usual(probe.rng, size), wrt=(place,))
+        inputs = usual(probe.rng, size)
+        _pull(subject, probe, size, inputs, wrt=(place,))
+        args = tuple(inputs[:3])
+        forwards = alone.run(args, trace="events").trace
+        both = alone.gradients(args, wrt=(place,), cotangents=inputs[3:], trace="events").trace
+        if len(both) <= len(forwards):
+            text = f"no kernel is launched on the way back where {'qkv'[place]} alone asks."
+            raise Miss(text, topic="no kernel back").on(probe.given(args, {}), size.why())
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
