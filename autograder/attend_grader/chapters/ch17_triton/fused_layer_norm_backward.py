@@ -58,7 +58,7 @@ def _ragged(rng: np.random.Generator) -> Iterator[Case]:
 
 
 def _longest(rng: np.random.Generator) -> Iterator[Case]:
-    yield _case(rng, 1, 2000, 1)
+    yield _case(rng, 1, 600, 1)
     yield _case(rng, 40, 2, 1)
     yield _case(rng, 64, 2, 64)
 
@@ -235,7 +235,7 @@ EXERCISE = Exercise(
         forbids=(*FINISHED, "triton.language.atomic_add"),
         instead="What each program sums goes to rows of its own, which a second kernel adds.",
         says=(
-            "1 to 64 `programs` share the rows; there may be fewer rows. Rows have up to 2,000 "
+            "1 to 64 `programs` share the rows; there may be fewer rows. Rows have up to 600 "
             "columns.",
         ),
     ),
