@@ -271,7 +271,7 @@ def kernel_properties(
         clean_memory("stays inside its buffers; no two programs write one place", memory),
         within_budget(
             budget,
-            cases((*MEMORY, *LONGEST[1:]), results),
+            cases((*MEMORY, LONGEST[1 if of == "keys" else 2]), results),
             partial(traffic, of=of, atomic=atomic),
             factor=1,
             programs=partial(_programs, of=of),
