@@ -25,8 +25,8 @@ display(widgets.row_writers())
 # Move the sliders. Forwards, each program owned some queries and wrote their rows of the output;
 # nobody else did. Backwards there are three results. Rows of $dK$ and $dV$ are sums over *queries*,
 # rows of $dQ$ are sums over *keys*. Whoever owns keys can sum $dK$ and $dV$ alone, but has only a
-# share of rows of $dQ$. You can walk over all tiles twice (left), or let several programs add to the
-# same rows (right). This chapter builds and measures both.
+# share of rows of $dQ$. You can walk over all tiles twice (left), or let several programs add to
+# the same rows (right). This chapter builds and measures both.
 #
 # It takes about two hours. You need chapter 16 (`flash_backward`, the same in NumPy) and chapter 18
 # (tiles, masks, the LSE).
@@ -415,10 +415,10 @@ if ready(grad_keys_values, grad_queries, one_pass):
 # ## 7 · Experiment: the same twice?
 #
 # An atomic addition loses no share. But float32 sums of three terms or more depend on their
-# order, and nobody promises one. The interpreter has a fixed one; `program_order` gives its programs
-# other numbers, so that they come in any order you like. (That is less than a GPU does: there,
-# programs also overlap.) Five draws of numbers, each with an order of its own. The control runs the
-# same order twice.
+# order, and nobody promises one. The interpreter has a fixed one; `program_order` gives its
+# programs other numbers, so that they come in any order you like. (That is less than a GPU does:
+# there, programs also overlap.) Five draws of numbers, each with an order of its own. The control
+# runs the same order twice.
 
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
@@ -462,10 +462,10 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
         print(f"{kind}, causal {causal}: two passes {sums[0]}, one pass {sums[1]}")
 
 # %% [markdown]
-# One pass saves two of seven products, but not always traffic. With four tiles each way, $dQ$'s zeros
-# counted, it moves 9 % less in float32, 12 % under the causal mask; in float16 21 % more, 13 %
-# under the mask. Here an addition in memory counts as a read and a write, in float32 always (the
-# program itself sends the addend alone). Where tiles are square and none is cut short, that is as
+# One pass saves two of seven products, but not always traffic. With four tiles each way, $dQ$'s
+# zeros counted, it moves 9 % less in float32, 12 % under the causal mask; in float16 21 % more,
+# 13 % under the mask. Here an addition in memory counts as a read and a write, in float32 always
+# (the program itself sends the addend alone). Where tiles are square and none is cut short, that is as
 # many numbers as the second pass reads of $K$ and $V$, which shrink with float16. So in float32
 # only what the second pass reads once is saved ($Q$, $dO$, LSE, $\delta$), whose share falls with
 # more tiles. Which is faster, only a clock can say.

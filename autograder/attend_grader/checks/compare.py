@@ -279,6 +279,7 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
     if (
         np.isfinite(ratio)
         and f"{ratio:.4g}" != "1"
+        and abs(ratio - 1) > 10 * tolerance.relative  # nearer, a wide tolerance lets others pass
         and 1e-12 < abs(ratio) < 1e12
         and same(got / ratio, want)
         and same(got, ratio * want)  # where the tolerance is wide, one of both says nothing

@@ -77,8 +77,7 @@ def right_values(
 
 def with_cause(miss: Miss, subject: Subject, call: Call, outcome: Outcome) -> Miss:
     """A miss about values, with what the launch's trace says of where they come from."""
-    never = never_written(outcome)
-    if never:
+    if never := never_written(outcome):
         return Miss(miss.text, miss.evidence, never, "never written")
     if not _has_nan(outcome.value):
         return miss
@@ -380,8 +379,7 @@ def _expect_types(got: Any, want: Any, names: Sequence[str] = ()) -> None:
 def _expect_by_kernel(outcome: Outcome, probe: Probe) -> None:
     """Expect what was returned to be as kernels wrote it; torch is for making memory only."""
     values = outcome.value if isinstance(outcome.value, tuple) else (outcome.value,)
-    by_kernel = outcome.trace[-1]["by_kernel"]
-    pairs = zip_longest(by_kernel, values)  # zeros are what the memory may have been made of
+    pairs = zip_longest(outcome.trace[-1]["by_kernel"], values)  # memory may begin as zeros
     written = [was or (value is not None and not value.any()) for was, value in pairs]
     if all(written):
         return

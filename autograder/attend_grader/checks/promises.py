@@ -276,7 +276,7 @@ def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()
     Of kernels' draws some do, as all calls that other properties make are looked at, too.
 
     The first draw of each form comes once more, with other numbers: a result that is kept between
-    calls, by its shape, would be overwritten. The first of all comes several times more, as its
+    calls, by its shape, would be overwritten. The largest of all comes several times more, as
     results may be used in turns. An instance gets other numbers in each form.
     """
 
@@ -312,11 +312,18 @@ def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()
             other = alike.pop(form_of(trial.call), None)
             ordered += [trial] if other is None else [trial, other]
         ordered += alike.values()
+        fresh = trials(subject, probe, draws)
+        large = max(range(len(fresh)), key=lambda place: _elements(fresh[place]), default=None)
+        if large is not None:
+            drawn, ordered = [*drawn, fresh[large]], [*ordered, fresh[large]]
+            calls[id(fresh[large])] = [fresh[large].call]
         asked = [(trial.bench, call) for trial in ordered for call in calls[id(trial)]]
-        both = zip(drawn, trials(subject, probe, draws), strict=False)
+        others = trials(subject, probe, draws)
+        both = zip(drawn, others, strict=False)
         again = [(one.bench, other.call) for one, other in both if one.call.build is not None]
-        first = zip(drawn[:1], once_more, strict=False)
-        again += [(one.bench, replace(o.call)) for one, o in first for _ in range(TURNS)]
+        if large is not None and large < len(others):
+            other = others[large].call
+            again += [(fresh[large].bench, replace(other)) for _ in range(TURNS)]
         run_ahead([*asked, *again])
         tensors = [t for t in drawn if any(is_tensor(leaf.value) for leaf in t.leaves())]
         tensors = tensors[:1] if interpreted else tensors
@@ -332,6 +339,10 @@ def unchanged(draws: Draws, *, integers: bool, whole: Whole, stacks: Stacks = ()
         keep_tried(tried)
 
     return test
+
+
+def _elements(trial: Trial) -> int:
+    return sum(numbers(leaf.value).size for leaf in trial.leaves())
 
 
 def _stays(trial: Trial, call: Call, *, graph: bool = True) -> bool:

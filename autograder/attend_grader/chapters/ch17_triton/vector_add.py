@@ -53,8 +53,9 @@ def _bytes(call: Call) -> int:
 
 
 def draws(rng: np.random.Generator) -> list[Call]:
-    """Whole blocks, one block, a ragged end, one element."""
-    return [_case(rng, n, block)[1] for n, block in ((37, 16), (64, 16), (16, 16), (1, 8), (30, 4))]
+    """Whole blocks, one block, a ragged end, one element, many."""
+    sizes = ((37, 16), (64, 16), (16, 16), (1, 8), (30, 4), (2100, 512))
+    return [_case(rng, n, block)[1] for n, block in sizes]
 
 
 HERE = "tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)"
@@ -71,7 +72,7 @@ SLIPS = (
     Slip(
         "the store reaches past the end",
         ("tl.store(out_ptr + here, x + y, mask=inside)", "tl.store(out_ptr + here, x + y)"),
-        "Where the last block reaches past the end, it writes into whatever lies behind the "
+        "Where a later block reaches past the end, it writes into whatever lies behind the "
         "output. The store needs a mask that is False there.",
     ),
     Slip(
