@@ -230,10 +230,21 @@ print(repr(report), report.status, report)
     assert "passed" not in done.stdout
 
 
+def test_a_slip_that_loses_more_is_not_named(define: Any) -> None:
+    exercise = chapters.exercise("17_triton/copy_strided")
+    text = "\n\n\n".join(definitions(exercise.reference))
+    assert text.count("*x.stride()") == 1
+    edited = text.replace("*x.stride()", "*(max(step, 1) for step in x.stride())")
+    report = judge(local(define(edited, "copy_strided", **NAMES)), exercise, 1, extra=False)
+    lost = [finding.property for finding in report.findings if not finding.passed]
+    assert lost == ["the kernel reads any view where it lies, and the result is contiguous"]
+    assert report.diagnosis is None, "a mask that is missing would show in memory, too"
+
+
 PLANTED = {
     "vector_add": ("the store reaches past the end", "every program does the first block"),
     "copy_strided": ("one place for both accesses", "only rows are masked"),
-    "fused_softmax": ("masked lanes count as scores of 0", "no mask on the load"),
+    "fused_softmax": ("masked lanes count as scores of 0", "the load reaches past the row's end"),
     "padded_softmax": ("padding holds 0", "padding never written"),
     "long_softmax": ("the row is read three times", "last block left out of the sum"),
     "fused_layer_norm": ("a grid one row short", "sums in float16"),

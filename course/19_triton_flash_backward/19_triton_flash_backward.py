@@ -463,9 +463,9 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 
 # %% [markdown]
 # One pass saves two of seven products, but not always traffic. With four tiles each way, $dQ$'s
-# zeros counted, it moves 9 % less in float32, 12 % under the causal mask; in float16 21 % more,
-# 13 % under the mask. Here an addition in memory counts as a read and a write, in float32 always
-# (the program itself sends the addend alone). Where tiles are square and none is cut short, that is as
+# zeros counted, it moves 9 % less in float32, 12 % under the causal mask; in float16 21 % more, 13
+# % under the mask. Here an addition in memory counts as a read and a write, in float32 always (the
+# program itself sends the addend alone). Where tiles are square and none is cut short, that is as
 # many numbers as the second pass reads of $K$ and $V$, which shrink with float16. So in float32
 # only what the second pass reads once is saved ($Q$, $dO$, LSE, $\delta$), whose share falls with
 # more tiles. Which is faster, only a clock can say.

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from attend_grader import chapters
 
-ENGINE = "20"
+ENGINE = "21"
 """Raised when the engine scores the same submission and seed differently than before."""
 
 

@@ -1277,3 +1277,34 @@ _wrong(N, "no block beyond 1024", ("if tiles <= 1:", "if tiles <= 1 or block == 
 _wrong(N, "a float", ("return block", "return float(block)"))
 N = "fused_cross_entropy"
 _wrong(N, "blocks never below 16", ("BLOCK=block", "BLOCK=max(block, 16)"))
+
+# what later readings found: largest sizes, results used in turns, lowest scores
+N = "vector_add"
+RING = """    ring = vector_add.__dict__.setdefault((n, x.dtype), [])
+    out = torch.empty_like(x) if len(ring) < 3 else ring.pop(0)
+    ring.append(out)
+    programs ="""
+_wrong(N, "sly: three results in turn", ("    programs =", RING))
+_wrong(N, "sly: no block of more than 1,024", ("block: int = 16) -> torch.Tensor:\n", "block: int = 16) -> torch.Tensor:\n    block = min(block, 1024)\n"))
+_wrong(N, "sly: places in 16 bits", ("    inside = lane < n", "    inside = (lane < n) & (lane < 65536)"))
+_wrong(N, "sly: a float rounded up", ("triton.cdiv(n, block)  # n / block, rounded up", "int(n / block + 0.9999)"))
+N = "copy_strided"
+_wrong(N, "sly: by way of float64", ("mask=inside)\n    tl.store", "mask=inside).to(tl.float64)\n    tl.store"))
+N = "fused_softmax"
+_wrong(N, "sly: masked lanes hold -1e38", ('-float("inf")', "-1e38"))
+_wrong(N, "sly: the maximum is subtracted where it is large", ("tl.exp(z - tl.max(z, axis=0))", "tl.exp(z - tl.where(tl.abs(tl.max(z, axis=0)) > 85, tl.max(z, axis=0), 0.0))"))
+_wrong(N, "sly: 64 rows at most", ("[(rows,)]", "[(min(rows, 64),)]"))
+N = "padded_softmax"
+_wrong(N, "sly: one place of the padding is read", ("mask=lane < length, other=-float(\"inf\"))", "mask=(lane <= length) & (lane < columns), other=0.0)\n    z = tl.where(lane < length, z, -float(\"inf\"))"))
+_wrong(N, "sly: a sixteenth of the length is read ahead", ("mask=lane < length, other=-float(\"inf\"))", "mask=(lane < length + length // 16) & (lane < columns), other=0.0)\n    z = tl.where(lane < length, z, -float(\"inf\"))"))
+N = "long_softmax"
+_wrong(N, "sly: rescaled where the maximum grows by more than 85", ("        new = tl.maximum(m, tl.max(z, axis=0))\n", "        new = tl.maximum(m, tl.max(z, axis=0))\n        new = tl.where(new - m > 85, new, m)\n"))
+N = "fused_layer_norm_backward"
+_wrong(N, "sly: sums of at most 32 programs", ("for p in range(PROGRAMS):", "for p in range(min(PROGRAMS, 32)):"))
+_wrong(N, "sly: at most 16 programs", ("min(programs, rows)", "min(programs, rows, 16)"))
+N = "matmul"
+_wrong(N, "sly: no tile of more than 32", ("BLOCK=block", "BLOCK=min(block, 32)"), ("triton.cdiv(rows, block) * triton.cdiv(columns, block)", "triton.cdiv(rows, min(block, 32)) * triton.cdiv(columns, min(block, 32))"))
+_wrong(N, "sly: tf32 where tiles are large", ('input_precision="ieee"', 'input_precision="ieee" if BLOCK < 64 else "tf32"'))
+N = "fused_cross_entropy"
+_wrong(N, "sly: targets in 16 bits", ("target = tl.load(target_ptr + row)", "target = tl.load(target_ptr + row).to(tl.int16).to(tl.int64)"))
+_wrong(N, "sly: the maximum begins at -1e28", ('m = -float("inf")', "m = -1e28"))

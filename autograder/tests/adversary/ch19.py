@@ -1202,3 +1202,19 @@ one(
     "slip: atomic among a program's own threads only",
     ("mask=t[None, :] < T)", 'mask=t[None, :] < T, scope="cta")'),
 )
+
+# what later readings found
+N = "flash_delta"
+delta(
+    "wrong",
+    "sly: at most 16 programs a head",
+    ("o = tl.load", "o = tl.load"),
+    host="grid = (min(triton.cdiv(T, block_t), 16), H)",
+)
+N = "gradient_gaps"
+gaps(
+    "wrong",
+    "sly: what is moved is asked by `is`",
+    ("up[i] = up[i] + step", "up = [x + step * directions[i] if x is up[i] else x for x in up]; 0 + step"),
+    ("down[i] = down[i] - step", "down = [x - step * directions[i] if x is down[i] else x for x in down]; 0 - step"),
+)
