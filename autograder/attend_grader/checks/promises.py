@@ -50,7 +50,7 @@ SEVEN = (
     "small number added?"
 )
 
-TURNS = 5
+TURNS = 3
 """How often one more call is made, with numbers other than the first one's."""
 
 ROUNDED = "It is off by no more than rounding to float32 can make it here."
