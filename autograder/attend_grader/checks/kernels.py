@@ -16,7 +16,6 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -378,9 +377,9 @@ def _expect_types(got: Any, want: Any, names: Sequence[str] = ()) -> None:
 
 def _expect_by_kernel(outcome: Outcome, probe: Probe) -> None:
     """Expect what was returned to be as kernels wrote it; torch is for making memory only."""
-    values = outcome.value if isinstance(outcome.value, tuple) else (outcome.value,)
-    pairs = zip_longest(outcome.trace[-1]["by_kernel"], values)  # memory may begin as zeros
-    written = [was or (value is not None and not value.any()) for was, value in pairs]
+    values = outcome.value if isinstance(outcome.value, (tuple, list)) else (outcome.value,)
+    pairs = zip(outcome.trace[-1]["by_kernel"], values, strict=False)
+    written = [was or not value.any() for was, value in pairs]  # memory may begin as zeros
     if all(written):
         return
     names = probe.results or ("the result",)

@@ -195,7 +195,7 @@ def finite_sentinel(x, lengths):
     """Float32's lowest score, and its weight set to 0 before the sum."""
     out = torch.empty_like(x)
     block = triton.next_power_of_2(x.shape[1])
-    _clean_kernel[(len(x),)](x, lengths, out, x.shape[1], LOWEST, block)
+    _clean_kernel[(len(x),)](x, lengths, out, x.shape[1], LEAST=LOWEST, BLOCK=block)
     return out
 
 
