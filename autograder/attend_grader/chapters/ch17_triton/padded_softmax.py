@@ -183,10 +183,10 @@ def with_where(x, lengths):
 
 
 @triton.jit
-def _clean_kernel(x_ptr, length_ptr, out_ptr, columns, LEAST: tl.constexpr, BLOCK: tl.constexpr):
+def _clean_kernel(x_ptr, length_ptr, out_ptr, columns, BLOCK: tl.constexpr):
     row, column = tl.program_id(0), tl.arange(0, BLOCK)
     live = column < tl.load(length_ptr + row)
-    z = tl.load(x_ptr + row * columns + column, mask=live, other=LEAST)
+    z = tl.load(x_ptr + row * columns + column, mask=live, other=-3.4028234663852886e38)
     e = tl.where(live, tl.exp(z - tl.max(z, axis=0)), 0.0)
     tl.store(out_ptr + row * columns + column, e / tl.sum(e, axis=0), mask=column < columns)
 
@@ -195,7 +195,7 @@ def finite_sentinel(x, lengths):
     """Float32's lowest score, and its weight set to 0 before the sum."""
     out = torch.empty_like(x)
     block = triton.next_power_of_2(x.shape[1])
-    _clean_kernel[(len(x),)](x, lengths, out, x.shape[1], LEAST=LOWEST, BLOCK=block)
+    _clean_kernel[(len(x),)](x, lengths, out, x.shape[1], block)
     return out
 
 
