@@ -73,6 +73,13 @@ def test_imaginary_parts_are_no_real_numbers(got: Any, want: Any) -> None:
     assert "`.real`" in miss.cause
 
 
+def test_exact_results_may_be_nearly_right() -> None:
+    exact = Tolerance("exact", 0.0, "a copy changes no digit")
+    third = np.array([1 / 3, 2 / 3])
+    cause = likely_cause(third.astype(np.float32).astype(float) * (1 + 1e-9), third, exact)
+    assert cause == "Nearly right, but all digits are expected."
+
+
 def test_complex_numbers_are_compared_whole() -> None:
     expect_close(A + 1j, A + 1j)
     assert _miss(A + 2j, A + 1j).text.startswith("wrong value: result[")

@@ -262,8 +262,7 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
             "Some of these numbers are infinite, as after an overflow, a division by 0 or a "
             "logarithm of 0, or from infinite arguments."
         )
-    rounded = _rounded(got, want, tolerance)
-    if rounded:
+    if rounded := _rounded(got, want, tolerance):
         return rounded
     if not np.isfinite(got).all() or not np.isfinite(want).all() or want.size < 2:
         return ""
@@ -279,7 +278,7 @@ def likely_cause(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str
     if (
         np.isfinite(ratio)
         and f"{ratio:.4g}" != "1"
-        and abs(ratio - 1) > 10 * tolerance.relative  # nearer, a wide tolerance lets others pass
+        and abs(ratio - 1) > 10 * tolerance.relative  # nearer, a wide one lets others pass
         and 1e-12 < abs(ratio) < 1e12
         and same(got / ratio, want)
         and same(got, ratio * want)  # where the tolerance is wide, one of both says nothing
@@ -310,7 +309,8 @@ def _rounded(got: np.ndarray, want: np.ndarray, tolerance: Tolerance) -> str:
         return f"Yours is float32, which holds seven digits: expected {kind}."
     if got.dtype == np.complex64:
         return "Yours is complex64, whose parts hold seven digits: expected complex128."
-    return f"Nearly right, but {round(-math.log10(tolerance.relative))} digits are expected."
+    digits = round(-math.log10(tolerance.relative)) if tolerance.relative else "all"
+    return f"Nearly right, but {digits} digits are expected."
 
 
 def _shape_message(got: tuple[int, ...], want: tuple[int, ...], what: str) -> tuple[str, str]:
