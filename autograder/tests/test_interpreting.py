@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,10 @@ TYPES = ("int1", "int8", "uint8", "int16", "int32", "uint32", "int64", "float16"
 TYPES += ("float32", "float64")
 SHAPES = ((), (1,), (4,), (8,), (1, 8), (4, 1), (4, 8), (2, 4, 8))
 NUMBERS = (0, 1, -3, 2.5, 1 << 40, tl.constexpr(7))
+UNUSUAL = (0, -0.0, 1, -3, True, 2.5, (1 << 31) - 1, -(1 << 31), 1 << 31, 1 << 40, 70_000)
+UNUSUAL += (float("nan"), float("inf"), 1e-40, 1e300, tl.constexpr(7), tl.constexpr(0.1))
+OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "and_", "or_", "xor")
+OPERATORS += ("lt", "le", "gt", "ge", "eq", "ne")
 OPERATIONS: tuple[tuple[str, Callable[..., Any]], ...] = (
     ("a + b", lambda a, b: a + b),
     ("a - b", lambda a, b: a - b),
@@ -68,9 +73,11 @@ def as_if_in_a_kernel() -> None:
 
 def value(rng: random.Random, kind: str, shape: tuple[int, ...]) -> Any:
     """A tensor of the language with small numbers, some of them 0."""
-    dtype, size = getattr(tl, kind), max(1, torch.Size(shape).numel())
+    pointer = kind == "pointer"
+    dtype = tl.pointer_type(tl.float16) if pointer else getattr(tl, kind)
+    size = max(1, torch.Size(shape).numel())
     drawn = [[rng.choice((-3, -1, 0, 1, 2, 5)) for _ in range(size)]]
-    if kind == "int1" or kind.startswith("uint"):
+    if kind in ("int1", "pointer") or kind.startswith("uint"):
         drawn = [[abs(number) for number in row] for row in drawn]
     plain = torch.tensor(drawn, dtype=torch.float32).reshape(shape or (1,)).numpy()
     if kind == "bfloat16":
@@ -111,6 +118,34 @@ def same(seed: int) -> list[str]:
                 b = rng.choice(NUMBERS)
             found.append(f"{name}: {told(a)}, {told(b)} -> {outcome(operation, a, b)}")
     return found
+
+
+def each(operation: Callable[..., Any]) -> list[str]:
+    """What one operator gives, twice for each pair of types and shapes, with other numbers."""
+    rng, found = random.Random(5), []
+    kinds = (*TYPES, "pointer")
+    shapes: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
+    shapes = (((), ()), ((8,), ()), ((), (8,)), ((4, 1), (1, 8)), ((4, 8), (4, 8)))
+    pairs = [(a, b, at) for a in kinds for b in (*kinds, *UNUSUAL) for at in shapes]
+    for a, b, at in pairs:
+        for _ in range(2):
+            right = value(rng, b, at[1]) if isinstance(b, str) else b
+            left = value(rng, a, at[0])
+            found.append(f"{told(left)}, {told(right)} -> {outcome(operation, left, right)}")
+            if not isinstance(b, str):
+                found.append(f"{b}, {told(left)} -> {outcome(operation, b, left)}")
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_give_the_same_time_after_time(name: str) -> None:
+    operation = getattr(operator, name)
+    with computing(replaced=False):
+        plain = each(operation)
+    with computing(replaced=True):
+        quicker = each(operation)
+    assert quicker == plain
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

@@ -44,6 +44,8 @@ class Buffer:
         reader: by element, the program that read it in this launch.
         again: which elements were read by more than one load.
         fresh: it was made by ``torch.empty`` or the like.
+        stored: something was written to it in this launch.
+        loaded: something was read from it in this launch.
     """
 
     name: str
@@ -58,6 +60,8 @@ class Buffer:
     writer: np.ndarray = field(init=False)
     reader: np.ndarray = field(init=False)
     again: np.ndarray = field(init=False)
+    stored: bool = False
+    loaded: bool = False
 
     def __post_init__(self) -> None:
         self.writer = np.full(len(self.owned), NOBODY, np.int32)
@@ -130,6 +134,16 @@ class Arena:
         written = {b.start for b in self.buffers if (b.writer != NOBODY).any()}
         return {k for k, (_, raw, at) in self._moved.items() if raw.data_ptr() + at in written}
 
+    def within(self, addresses: np.ndarray) -> tuple[Buffer | None, np.ndarray]:
+        """(the buffer whose elements all the addresses are, these elements), or (None, nothing)."""
+        low, high = int(addresses.min()), int(addresses.max())
+        for buffer in self.buffers:
+            if buffer.start <= low and high < buffer.start + len(buffer.owned) * buffer.itemsize:
+                elements = (addresses - buffer.start) // buffer.itemsize
+                if buffer.owned[elements].all():
+                    return buffer, elements
+        return None, addresses[:0]
+
     def split(self, addresses: np.ndarray) -> Iterator[tuple[Buffer, np.ndarray, np.ndarray]]:
         """(buffer, which of the addresses are near it, their elements, perhaps outside)."""
         if not len(addresses):
@@ -151,6 +165,15 @@ def _own(owned: np.ndarray, tensor: torch.Tensor) -> None:
     for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
         elements = elements[..., None] + np.arange(length) * stride
     owned[elements.reshape(-1)] = True
+
+
+def pieces(addresses: np.ndarray, size: int) -> int:
+    """How many pieces of memory of this size (bytes, aligned) the addresses touch."""
+    places = addresses // size
+    steps = places[1:] - places[:-1]
+    if (steps >= 0).all():  # in order, as most are
+        return 1 + np.count_nonzero(steps)
+    return len(np.unique(places))
 
 
 def unwritten(values: np.ndarray, pattern: int) -> np.ndarray:

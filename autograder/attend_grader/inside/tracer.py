@@ -15,7 +15,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from attend_grader.inside.memory import (
     SEVERAL,
     Arena,
     Buffer,
+    pieces,
     poisoned,
     unwritten,
 )
@@ -51,6 +51,7 @@ class Tracer:
         self._arena = Arena(self.fresh)
         self._said: set[tuple[str, str, int]] = set()
         self._program: tuple[int, int, int] = (0, 0, 0)
+        self._number = 0
         self._moved: Counter[tuple[int, int, int]] = Counter()
         self._dims = (1, 1, 1)
         self._file = ""
@@ -61,7 +62,7 @@ class Tracer:
 
     def to_plain(self) -> list[dict[str, Any]]:
         """The launches as plain data."""
-        return [asdict(launch) for launch in self.launches]
+        return [{**vars(x), "events": [vars(e) for e in x.events]} for x in self.launches]
 
     def begin(self, function: Any, arguments: dict[str, Any], constants: Collection[str]) -> None:
         """A launch begins, with these arguments, of which some are compile-time ones."""
@@ -114,6 +115,7 @@ class Tracer:
     def at(self, x: int, y: int, z: int) -> None:
         """Program (x, y, z) runs now."""
         self._program = (x, y, z)
+        self._number = (x * self._dims[1] + y) * self._dims[2] + z
 
     def dims(self, x: int, y: int, z: int) -> None:
         """The launch's grid."""
@@ -130,38 +132,49 @@ class Tracer:
             store: whether it writes.
             atomic: whether it is an atomic operation: reads and writes, in any order of programs.
         """
-        launch = self.launches[-1]
-        flat = np.asarray(pointers).reshape(-1).astype(np.int64)
-        asked = np.broadcast_to(np.asarray(mask, bool), np.shape(pointers)).reshape(-1)
-        if not asked.any():
+        launch, shape = self.launches[-1], np.shape(pointers)
+        asked = np.broadcast_to(np.asarray(mask, bool), shape).reshape(-1)
+        count = np.count_nonzero(asked)
+        if not count:
             return np.asarray(mask, bool)
-        self._moved[self._program] += 0  # not idle, also where nothing of it lies inside
+        addresses = np.asarray(pointers).reshape(-1).astype(np.int64)
+        if count < len(asked):
+            addresses = addresses[asked]
         launch.accesses += 1
-        allowed = np.zeros_like(asked)
-        wanted = np.flatnonzero(asked)
-        addresses = flat[wanted]
-        launch.sectors += len(np.unique(addresses // SECTOR))
+        launch.sectors += pieces(addresses, SECTOR)
+        self._moved[self._program] += 0  # not idle, also where nothing of it lies inside
+        buffer, elements = self._arena.within(addresses)
+        if buffer is not None:
+            self._carried_out(buffer, elements, elements, store=store, atomic=atomic)
+            return asked.reshape(shape)
+        allowed, wanted = np.zeros_like(asked), np.flatnonzero(asked)
         known = np.zeros(len(wanted), bool)
         for buffer, near, elements in self._arena.split(addresses):
             known |= near
             inside = (elements >= 0) & (elements < len(buffer.owned))
             inside[inside] = buffer.owned[elements[inside]]
-            moved = int(inside.sum()) * buffer.itemsize
-            launch.bytes_written += moved * store
-            launch.bytes_read += moved * (atomic or not store)
-            self._moved[self._program] += moved * (1 + atomic)
             if not inside.all():
                 outside = elements[~inside]
                 self._outside(buffer, outside, store=store, whole=len(outside) == len(wanted))
             allowed[wanted[near][inside]] = True
-            self._touch(buffer, elements[inside], store=store, atomic=atomic)
-            if self._log and len(launch.log) < MOST_LOGGED:
-                kind = "atomic" if atomic else "store" if store else "load"
-                launch.log.append([list(self._program), kind, buffer.name, elements.tolist()])
+            self._carried_out(buffer, elements[inside], elements, store=store, atomic=atomic)
         if not known.all():
             kind = "outside write" if store else "outside read"
             self._event(kind, NO_ARGUMENT, int((~known).sum()), whole=not known.any())
-        return allowed.reshape(np.shape(pointers))
+        return allowed.reshape(shape)
+
+    def _carried_out(
+        self, buffer: Buffer, inside: np.ndarray, asked: np.ndarray, *, store: bool, atomic: bool
+    ) -> None:
+        """Count what lay inside of a buffer, and look who touched it before."""
+        launch, moved = self.launches[-1], len(inside) * buffer.itemsize
+        launch.bytes_written += moved * store
+        launch.bytes_read += moved * (atomic or not store)
+        self._moved[self._program] += moved * (1 + atomic)
+        self._touch(buffer, inside, store=store, atomic=atomic)
+        if self._log and len(launch.log) < MOST_LOGGED:
+            kind = "atomic" if atomic else "store" if store else "load"
+            launch.log.append([list(self._program), kind, buffer.name, asked.tolist()])
 
     def left(self, mask: np.ndarray) -> None:
         """A load without ``other``: lanes that are masked out hold anything on a GPU."""
@@ -183,9 +196,11 @@ class Tracer:
 
     def loaded(self, pointers: np.ndarray, allowed: np.ndarray, values: np.ndarray) -> None:
         """Look at what a load brought: has somebody written it?"""
+        numbers = np.ascontiguousarray(values).reshape(-1)
+        if not any(b.fresh and unwritten(numbers, b.pattern).any() for b in self._arena.buffers):
+            return
         flat = np.asarray(pointers).reshape(-1).astype(np.int64)
         live = np.flatnonzero(np.asarray(allowed).reshape(-1))
-        numbers = np.ascontiguousarray(values).reshape(-1)
         for buffer, near, elements in self._arena.split(flat[live]):
             if not buffer.fresh or numbers.itemsize != buffer.itemsize:
                 continue
@@ -195,23 +210,30 @@ class Tracer:
                 self._say("unwritten read", buffer, elements[empty])
 
     def _touch(self, buffer: Buffer, elements: np.ndarray, *, store: bool, atomic: bool) -> None:
-        me = int(np.ravel_multi_index(self._program, self._dims))
-        writer, reader = buffer.writer[elements], buffer.reader[elements]
-        others = (writer != NOBODY) & (writer != me)
-        if atomic:
-            others &= writer != ATOMIC  # atomic operations of several programs are in order
-        read = (reader != NOBODY) & (reader != me) & ~others
-        if others.any():
-            kind = "two writers" if store else "order"
-            self._say(kind, buffer, elements[others], int(writer[others][0]))
-        if store:
+        me, others = self._number, np.False_
+        writer = buffer.writer[elements] if buffer.stored else NOBODY
+        reader = buffer.reader[elements] if buffer.loaded else NOBODY
+        if buffer.stored:
+            others = (writer != NOBODY) & (writer != me)
+            if atomic:
+                others &= writer != ATOMIC  # atomic operations of several programs are in order
+            if others.any():
+                kind = "two writers" if store else "order"
+                self._say(kind, buffer, elements[others], int(writer[others][0]))
+        if not store:
+            first = reader == NOBODY
+            if buffer.loaded:
+                buffer.again[elements] |= ~first
+            buffer.reader[elements] = np.where(first | (reader == me), me, SEVERAL)
+            buffer.loaded = True
+            return
+        if buffer.loaded:
+            read = (reader != NOBODY) & (reader != me) & ~others
             if read.any():
                 self._say("order", buffer, elements[read], int(reader[read][0]))
-            # what it stored plainly before is in no order with others' atomic operations
-            buffer.writer[elements] = np.where(writer == me, me, ATOMIC) if atomic else me
-        else:
-            buffer.again[elements] |= reader != NOBODY
-            buffer.reader[elements] = np.where((reader == NOBODY) | (reader == me), me, SEVERAL)
+        # what it stored plainly before is in no order with others' atomic operations
+        buffer.writer[elements] = np.where(writer == me, me, ATOMIC) if atomic else me
+        buffer.stored = True
 
     def _outside(self, buffer: Buffer, elements: np.ndarray, *, store: bool, whole: bool) -> None:
         size = len(buffer.owned)
@@ -296,6 +318,9 @@ def traced(*, log: bool = False, zeros: bool = False) -> Iterator[Tracer]:
             allowed = tracer.access(ptrs.data, mask.data, store=False)
             narrowed = interpreter.TensorHandle(allowed, int1)  # a block's mask is a bare array
             made = before(self, ptrs, narrowed, other, *rest)
+            if allowed.all():
+                tracer.loaded(ptrs.data, allowed, made.data)
+                return made
             filled = other is not None or tracer.filled or zeros
             lost = np.asarray(mask.data, bool) & ~allowed if filled else ~allowed
             if not filled:
