@@ -148,6 +148,22 @@ def test_operators_give_the_same_time_after_time(name: str) -> None:
     assert quicker == plain
 
 
+def test_an_index_gives_the_same_time_after_time() -> None:
+    every = slice(None)
+    places = (None, every, (every, None), (None, every), (every, every), (None, every, None))
+    places += ((every, None, every), (slice(0, 2), None), (every, every, None), (0,), ())
+
+    def found() -> list[Any]:
+        rng = random.Random(5)
+        blocks = [value(rng, kind, shape) for kind in (*TYPES, "pointer") for shape in SHAPES]
+        return [outcome(operator.getitem, b, at) for _ in range(2) for b in blocks for at in places]
+
+    with computing(replaced=False):
+        plain = found()
+    with computing(replaced=True):
+        assert found() == plain
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("seed", range(6))
 def test_operations_give_the_same_and_fail_the_same(seed: int) -> None:

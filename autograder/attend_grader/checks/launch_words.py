@@ -134,8 +134,8 @@ def never_written(outcome: Outcome) -> str:
                     + (
                         ", and two of them write one place: look at the offsets."
                         if twice
-                        else ". Is it too small, does a loop end too early, or does a mask hide "
-                        "too much?"
+                        else ". Is it too small, does a loop end too early, does a mask hide too "
+                        "much, or do offsets lead to other elements?"
                     )
                 )
     return ""

@@ -172,7 +172,7 @@ def pieces(addresses: np.ndarray, size: int) -> int:
     places = addresses // size
     steps = places[1:] - places[:-1]
     if (steps >= 0).all():  # in order, as most are
-        return 1 + np.count_nonzero(steps)
+        return 1 + int(np.count_nonzero(steps))
     return len(np.unique(places))
 
 

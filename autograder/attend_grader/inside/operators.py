@@ -40,26 +40,29 @@ _LARGE = 1 << 31
 """Smaller integers of Python are int32 to the language."""
 
 
+class _Form(NamedTuple):
+    """A tensor of the language without its numbers."""
+
+    type: Any
+    dtype: Any
+    numel: Any
+    shape: Any
+
+
 class _Plan(NamedTuple):
-    """How to make a result: everything but the numbers in it.
+    """How to make a result.
 
     Attributes:
-        kind: its type.
-        scalar: the type of one element.
-        numel: as the tensor has it.
-        shape: as the tensor has it.
+        form: the result's.
         number: NumPy's type of an operand that is a number.
         width: bytes by which 1 moves an address; 0 where the tensor holds no addresses.
         number_first: whether the number stands on the left.
     """
 
-    kind: Any
-    scalar: Any
-    numel: Any
-    shape: Any
+    form: _Form
     number: Any
-    width: int
-    number_first: bool
+    width: int = 0
+    number_first: bool = False
 
 
 def quick(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
@@ -69,21 +72,24 @@ def quick(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
         name: such as ``"__add__"``.
         slow: the interpreter's own; also the result where nothing quicker is known.
     """
-    from triton.language import core
-    from triton.runtime.interpreter import TensorHandle
+    if name == "__getitem__":
+        return _quick_index(slow)
+    return _quick_operator(name, slow) if name in _FUNCTIONS else slow
 
-    if name not in _FUNCTIONS:
-        return slow
-    function = _FUNCTIONS[name]
-    constant, block, new = core.constexpr, core.tensor, object.__new__
+
+def _quick_operator(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
+    from triton.language import core
+
+    function, tensor, constant = _FUNCTIONS[name], core.tensor, core.constexpr
     plans: dict[Any, _Plan | None] = {}
+    make = _maker()
 
     def operator(self: Any, other: Any) -> Any:
         kind, left = type(other), self.handle.data
         if kind is constant:
             other = other.value
             kind = type(other)
-        if kind is block:
+        if kind is tensor:
             key = self.type.name, left.shape, other.type.name, other.handle.data.shape
         elif (kind is int or kind is float) and -_LARGE <= other < _LARGE:
             key = self.type.name, left.shape, kind
@@ -96,17 +102,57 @@ def quick(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
         plan = plans[key]
         if plan is None:
             return slow(self, other)
-        right = other.handle.data if kind is block else np.array([other or 0], plan.number)
+        right = other.handle.data if kind is tensor else np.array([other or 0], plan.number)
         if plan.width:
             right = plan.width * right.astype(np.uint64)
-        handle, result = new(TensorHandle), new(block)
-        handle.data, handle.attr = function(left, right), {}
-        handle.dtype = plan.scalar if plan.number_first else self.handle.dtype.scalar
-        result.handle, result.type, result.dtype = handle, plan.kind, plan.scalar
-        result.numel, result.shape = plan.numel, plan.shape
-        return result
+        held = plan.form.dtype if plan.number_first else self.handle.dtype.scalar
+        return make(plan.form, function(left, right), held)
 
     return operator
+
+
+def _quick_index(slow: Callable[..., Any]) -> Callable[..., Any]:
+    """The same for ``block[:, None]`` and the like."""
+    forms: dict[Any, _Form] = {}
+    make, every = _maker(), slice(None)
+
+    def index(self: Any, places: Any) -> Any:
+        if type(places) is not tuple or not self.type.is_block():
+            return slow(self, places)
+        if not all(place is None or (type(place) is slice and place == every) for place in places):
+            return slow(self, places)
+        news = tuple([place is None for place in places])
+        key = self.type.name, news
+        if len(news) - sum(news) > self.handle.data.ndim:
+            return slow(self, places)
+        if key not in forms:
+            result = slow(self, places)
+            forms[key] = _form(result)
+            return result
+        return make(forms[key], self.handle.data[places], self.handle.dtype.scalar)
+
+    return index
+
+
+def _maker() -> Callable[[_Form, Any, Any], Any]:
+    """What puts a tensor of the language together: of its form, its numbers and what holds them."""
+    from triton.language import core
+    from triton.runtime.interpreter import TensorHandle
+
+    new, tensor = object.__new__, core.tensor
+
+    def make(form: _Form, data: Any, held: Any) -> Any:
+        handle, result = new(TensorHandle), new(tensor)
+        handle.data, handle.dtype, handle.attr = data, held, {}
+        result.handle = handle
+        result.type, result.dtype, result.numel, result.shape = form
+        return result
+
+    return make
+
+
+def _form(result: Any) -> _Form:
+    return _Form(result.type, result.dtype, result.numel, result.shape)
 
 
 def _plan(name: str, tensor: Any, other: Any, result: Any) -> _Plan | None:
@@ -117,25 +163,19 @@ def _plan(name: str, tensor: Any, other: Any, result: Any) -> _Plan | None:
         return None
     if element.is_ptr():
         offsets = isinstance(other, int) if is_number else other.type.scalar.name in _WHOLE
-        if not offsets or name not in ("__add__", "__radd__"):
-            return None
         width = max(1, element.element_ty.primitive_bitwidth // 8)
-        return _Plan(*_outside(result), np.int32, width, number_first=False)
+        fitting = offsets and name in ("__add__", "__radd__")
+        return _Plan(_form(result), np.int32, width) if fitting else None
     known = _WHOLE + _FLOATS
     if name in _BITS:
         known = _WHOLE if is_number else ("int1", *_WHOLE)
     elif name == "__truediv__":
         known = "fp32", "fp64"
-    fitting = (
-        kind == other.type.scalar.name
-        if not is_number
-        else (isinstance(other, int) or (kind in _FLOATS and name not in _ORDER))
-    )
+    if isinstance(other, float):
+        fitting = kind in _FLOATS and name not in _ORDER  # an order compares in the number's type
+    else:
+        fitting = is_number or other.type.scalar.name == kind
     if kind not in known or not fitting:
         return None
     first = is_number and name in ("__radd__", "__rmul__")
-    return _Plan(*_outside(result), tensor.handle.data.dtype, 0, number_first=first)
-
-
-def _outside(result: Any) -> tuple[Any, Any, Any, Any]:
-    return result.type, result.dtype, result.numel, result.shape
+    return _Plan(_form(result), tensor.handle.data.dtype, number_first=first)
