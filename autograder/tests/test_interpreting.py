@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import operator
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import triton
@@ -162,6 +165,74 @@ def test_an_index_gives_the_same_time_after_time() -> None:
         plain = found()
     with computing(replaced=True):
         assert found() == plain
+
+
+def addresses(memory: np.ndarray, kind: str, shape: tuple[int, ...], rng: random.Random) -> Any:
+    """A tensor of the language with addresses in this memory, none of them twice."""
+    size = max(1, math.prod(shape))
+    places = np.array(rng.sample(range(len(memory)), size), np.uint64).reshape(shape or (1,))
+    data = memory.ctypes.data + places * np.uint64(memory.itemsize)
+    dtype = tl.pointer_type(getattr(tl, kind))
+    handle = interpreter.TensorHandle(data, dtype)
+    return core.tensor(handle, core.block_type(dtype, list(shape)) if shape else dtype)
+
+
+def accesses(seed: int) -> list[Any]:
+    """What loads and stores of many kinds bring and leave behind, each kind twice in a row."""
+    rng, found = random.Random(seed), []
+    here: Any = np.random.default_rng(seed)
+    for kind, shape in itertools.product(TYPES, ((), (1,), (8,), (4, 8))):
+        for mask, other in itertools.product((None, shape, (), (8,)), (None, 0, -3, 2.5, *TYPES)):
+            at = shape if rng.random() < 0.7 else ()
+            for _ in range(2):
+                numbers = here.integers(0, 2 if kind == "int1" else 9, 64)
+                memory = numbers.astype(interpreter._get_np_dtype(getattr(tl, kind)))
+                ptr = addresses(memory, kind, shape, rng)
+                masks = None if mask is None else value(rng, "int1", mask)
+                filled = value(rng, other, at) if isinstance(other, str) else other
+                found.append(outcome(lambda p, m, o=filled: tl.load(p, m, o), ptr, masks))
+                stored = value(rng, kind, shape) if filled is None else filled
+                tell = outcome(lambda p, m, v=stored: tl.store(p, v, m), ptr, masks)
+                found += [tell, memory.tobytes()]
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_loads_and_stores_do_the_same_time_after_time(seed: int) -> None:
+    with computing(replaced=False):
+        plain = accesses(seed)
+    with computing(replaced=True):
+        quicker = accesses(seed)
+    assert quicker == plain
+    assert sum("Error" not in str(tell) for tell in plain) > len(plain) // 3
+
+
+def products(seed: int) -> list[Any]:
+    """Products of blocks, each kind twice in a row."""
+    rng, found = random.Random(seed), []
+    shapes = (((4, 8), (8, 2)), ((4, 8), (4, 8)), ((2, 4, 8), (2, 8, 4)), ((8,), (8,)))
+    results = (None, tl.float32, tl.float16, tl.float64, tl.bfloat16)
+    for kinds, (left, right), out in itertools.product(
+        itertools.product(TYPES, repeat=2), shapes, results
+    ):
+        for start in (None, "float32", "float16"):
+            for _ in range(2):
+                a, b = value(rng, kinds[0], left), value(rng, kinds[1], right)
+                acc = start and value(rng, start, (*left[:-1], right[-1]))
+                more = {} if out is None else {"out_dtype": out}
+                found.append(outcome(lambda a, b, c=acc, m=more: tl.dot(a, b, c, **m), a, b))
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_products_are_the_same_time_after_time() -> None:
+    with computing(replaced=False):
+        plain = products(1)
+    with computing(replaced=True):
+        quicker = products(1)
+    assert quicker == plain
+    assert sum("Error" not in str(tell) for tell in plain) > 100
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")

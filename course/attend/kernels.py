@@ -74,7 +74,8 @@ def moved(function: Callable[..., Any], *args: Any) -> Moved:
 
     Sectors of 32 bytes are counted access by access: without a cache.
     """
-    from attend_grader.inside.tracer import SECTOR, traced
+    from attend_grader.inside.recorder import SECTOR
+    from attend_grader.inside.tracer import traced
 
     with traced() as tracer:
         function(*args)

@@ -189,4 +189,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
         (TritonSemantic, "broadcast_impl_value", broadcast_values),
         # it asserts nothing: device_assert does nothing in the interpreter
         (TritonSemantic, "binary_op_sanitize_overflow_impl", lambda *_: None),
+        (TritonSemantic, "_load_legacy", operators.quick_load(TritonSemantic._load_legacy)),
+        (TritonSemantic, "_store_legacy", operators.quick_store(TritonSemantic._store_legacy)),
+        (TritonSemantic, "dot", operators.quick_dot(TritonSemantic.dot)),
     ]

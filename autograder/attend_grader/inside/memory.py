@@ -136,11 +136,11 @@ class Arena:
 
     def within(self, addresses: np.ndarray) -> tuple[Buffer | None, np.ndarray]:
         """(the buffer whose elements all the addresses are, these elements), or (None, nothing)."""
-        low, high = int(addresses.min()), int(addresses.max())
+        low, high = int(np.minimum.reduce(addresses)), int(np.maximum.reduce(addresses))
         for buffer in self.buffers:
             if buffer.start <= low and high < buffer.start + len(buffer.owned) * buffer.itemsize:
                 elements = (addresses - buffer.start) // buffer.itemsize
-                if buffer.owned[elements].all():
+                if np.count_nonzero(buffer.owned[elements]) == len(elements):
                     return buffer, elements
         return None, addresses[:0]
 
@@ -161,6 +161,9 @@ class Arena:
 
 
 def _own(owned: np.ndarray, tensor: torch.Tensor) -> None:
+    if tensor.is_contiguous():
+        owned[tensor.storage_offset() :][: tensor.numel()] = True
+        return
     elements = np.full((), tensor.storage_offset(), np.int64)
     for length, stride in zip(tensor.shape, tensor.stride(), strict=True):
         elements = elements[..., None] + np.arange(length) * stride
@@ -171,7 +174,7 @@ def pieces(addresses: np.ndarray, size: int) -> int:
     """How many pieces of memory of this size (bytes, aligned) the addresses touch."""
     places = addresses // size
     steps = places[1:] - places[:-1]
-    if (steps >= 0).all():  # in order, as most are
+    if np.minimum.reduce(steps, initial=0) == 0:  # in order, as most are
         return 1 + int(np.count_nonzero(steps))
     return len(np.unique(places))
 

@@ -81,6 +81,7 @@ def _quick_operator(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
     from triton.language import core
 
     function, tensor, constant = _FUNCTIONS[name], core.tensor, core.constexpr
+    block = core.block_type
     plans: dict[Any, _Plan | None] = {}
     make = _maker()
 
@@ -105,14 +106,16 @@ def _quick_operator(name: str, slow: Callable[..., Any]) -> Callable[..., Any]:
         right = other.handle.data if kind is tensor else np.array([other or 0], plan.number)
         if plan.width:
             right = plan.width * right.astype(np.uint64)
-        held = plan.form.dtype if plan.number_first else self.handle.dtype.scalar
-        return make(plan.form, function(left, right), held)
+        held = plan.form.dtype if plan.number_first else self.handle.dtype
+        return make(plan.form, function(left, right), held.scalar if type(held) is block else held)
 
     return operator
 
 
 def _quick_index(slow: Callable[..., Any]) -> Callable[..., Any]:
     """The same for ``block[:, None]`` and the like."""
+    from triton.language.core import block_type as block
+
     forms: dict[Any, _Form] = {}
     make, every = _maker(), slice(None)
 
@@ -129,26 +132,134 @@ def _quick_index(slow: Callable[..., Any]) -> Callable[..., Any]:
             result = slow(self, places)
             forms[key] = _form(result)
             return result
-        return make(forms[key], self.handle.data[places], self.handle.dtype.scalar)
+        held = self.handle.dtype
+        data = self.handle.data[places]
+        return make(forms[key], data, held.scalar if type(held) is block else held)
 
     return index
 
 
 def _maker() -> Callable[[_Form, Any, Any], Any]:
     """What puts a tensor of the language together: of its form, its numbers and what holds them."""
-    from triton.language import core
     from triton.runtime.interpreter import TensorHandle
+
+    new, filled = object.__new__, _filler()
+
+    def make(form: _Form, data: Any, held: Any) -> Any:
+        handle = new(TensorHandle)
+        handle.data, handle.dtype, handle.attr = data, held, {}
+        return filled(form, handle)
+
+    return make
+
+
+def _filler() -> Callable[[_Form, Any], Any]:
+    """What puts a tensor of the language together: of its form, and a handle of its numbers."""
+    from triton.language import core
 
     new, tensor = object.__new__, core.tensor
 
-    def make(form: _Form, data: Any, held: Any) -> Any:
-        handle, result = new(TensorHandle), new(tensor)
-        handle.data, handle.dtype, handle.attr = data, held, {}
+    def filled(form: _Form, handle: Any) -> Any:
+        result = new(tensor)
         result.handle = handle
         result.type, result.dtype, result.numel, result.shape = form
         return result
 
-    return make
+    return filled
+
+
+def quick_load(slow: Callable[..., Any]) -> Callable[..., Any]:
+    """The interpreter's load of a block of addresses, which looks at types once."""
+    from triton.runtime.interpreter import TensorHandle
+
+    forms: dict[Any, tuple[_Form, Any]] = {}
+    filled = _filler()
+
+    def load(self: Any, ptr: Any, mask: Any, other: Any, *rest: Any) -> Any:
+        boundary, padding, *how = rest
+        key = ptr.type.name, mask is None or mask.type.name, other is None or other.type.name
+        if boundary or padding or key not in forms:
+            result = slow(self, ptr, mask, other, *rest)
+            number = other is not None and _number_for(ptr, other)
+            if _plain(ptr, mask, None if number else other) and result.dtype.name != "int1":
+                forms[key] = _form(result), number and result.handle.data.dtype
+            return result
+        form, number = forms[key]
+        if mask is None:
+            return filled(form, self.builder.create_load(ptr.handle, *how))
+        if number:
+            data = np.empty(ptr.handle.data.shape, number)
+            data[...] = other.handle.data
+            lost = TensorHandle(data, form.dtype)
+        else:
+            lost = other.handle if other else None  # as the interpreter asks: a single 0 is None
+        return filled(form, self.builder.create_masked_load(ptr.handle, mask.handle, lost, *how))
+
+    return load
+
+
+def _number_for(ptr: Any, other: Any) -> bool:
+    """Whether it is one number, for several addresses, that NumPy converts as the language does."""
+    kinds = other.type.scalar.name, ptr.type.scalar.element_ty.name
+    several = ptr.type.is_block() and ptr.handle.data.size > 1
+    return several and not other.type.is_block() and all(k in _WHOLE + _FLOATS for k in kinds)
+
+
+def quick_store(slow: Callable[..., Any]) -> Callable[..., Any]:
+    """The interpreter's store to a block of addresses, which looks at types once."""
+    forms: dict[Any, _Form] = {}
+    filled = _filler()
+
+    def store(self: Any, ptr: Any, val: Any, mask: Any, boundary: Any, *how: Any) -> Any:
+        key = ptr.type.name, mask is None or mask.type.name, val.type.name
+        if boundary or key not in forms:
+            result = slow(self, ptr, val, mask, boundary, *how)
+            if _plain(ptr, mask, val):
+                forms[key] = _form(result)
+            return result
+        if mask is None:
+            return filled(forms[key], self.builder.create_store(ptr.handle, val.handle, *how))
+        return filled(
+            forms[key],
+            self.builder.create_masked_store(ptr.handle, val.handle, mask.handle, *how),
+        )
+
+    return store
+
+
+def _plain(ptr: Any, mask: Any, value: Any) -> bool:
+    """Whether nothing is to be stretched or converted before the addresses are used."""
+    if not ptr.type.is_block():
+        return False
+    shape, element = ptr.type.shape, ptr.type.scalar.element_ty.name
+    others = [(mask, "int1"), (value, element)]
+    return all(
+        x is None or (x.type.is_block() and x.type.shape == shape and x.type.scalar.name == kind)
+        for x, kind in others
+    )
+
+
+def quick_dot(slow: Callable[..., Any]) -> Callable[..., Any]:
+    """The interpreter's product of two blocks, which looks at types once."""
+    from triton.runtime.interpreter import TensorHandle
+
+    known: dict[Any, tuple[_Form, Any]] = {}
+    filled = _filler()
+
+    def dot(self: Any, lhs: Any, rhs: Any, acc: Any, *how: Any) -> Any:
+        *precision, kind = how
+        key = lhs.type.name, rhs.type.name, acc is None or acc.type.name, *precision, kind.name
+        if key not in known:
+            result = slow(self, lhs, rhs, acc, *how)
+            if lhs.type.scalar.name in _FLOATS:
+                zeros = np.zeros_like(result.handle.data)
+                known[key] = _form(result), TensorHandle(zeros, result.handle.dtype)
+            return result
+        form, zeros = known[key]
+        start = zeros if acc is None else acc.handle
+        return filled(form, self.builder.create_dot(lhs.handle, rhs.handle, start, *precision))
+
+    return dot
 
 
 def _form(result: Any) -> _Form:
