@@ -67,7 +67,8 @@ if hasattr(triton, "__file__"):  # not where Triton cannot be installed
 # and no bounds: element 4 of a tensor of 4 is simply the memory behind it.
 #
 # Two more words, and you can write the first one. `tl.program_id(0)` says which program this is.
-# `mask=`, a block of True and False, says which lanes of a load or store take place.
+# `mask=`, a block of True and False, says which lanes (places of a block) of a load or store take
+# part.
 
 # %% [markdown]
 # <!-- exercise: vector_add -->
@@ -125,7 +126,8 @@ if ready(vector_add):
 # A view moves no number, it only changes the rule. So a kernel that takes strides takes any view.
 #
 # A block may have two axes: a column of row numbers plus a row of column numbers,
-# `rows[:, None] + columns[None, :]`, broadcasts as in NumPy. The grid has two axes as well.
+# `rows[:, None] + columns[None, :]`, broadcasts as in NumPy. The grid has two axes as well. Combine
+# two masks by `&`: with `and` the interpreter keeps the second one alone.
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -171,6 +173,10 @@ if ready(copy_strided):
 # is a power of two and a row's is not, so some lanes belong to no element; they are in the block
 # all the same, and go into the maximum and the sum. `other=` in `tl.load` is the value that they
 # get. Without it they hold anything. (The tracer makes it NaN.)
+#
+# Number by number work `tl.exp`, `tl.log`, `tl.sqrt`, `tl.maximum(a, b)` and
+# `tl.where(condition, a, b)`; `tl.zeros((16,), tl.float32)` is a block of zeros; $-\infty$ is
+# `-float("inf")`.
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -268,8 +274,8 @@ if ready(padded_softmax):
 # \ln 3$ and $\ell' = 1 \cdot \tfrac13 + 1 = \tfrac43$. Weights: $\tfrac13 / \tfrac43 = \tfrac14$
 # and $1 / \tfrac43 = \tfrac34$.
 #
-# In a kernel, a variable that changes in a loop keeps its type and shape from one round to the
-# next.
+# Loops are Python's: `for first in range(0, columns, BLOCK):`. A variable that changes in one keeps
+# its type and shape from one round to the next.
 
 # %% tags=["exercise"]
 from attend_solutions.triton import long_softmax
@@ -311,7 +317,8 @@ if ready(long_softmax):
 # 0; what is its $(x - \mu)^2$?
 #
 # float16 has 11 binary digits, too few for a sum: above 2,048 it cannot even count in ones. So
-# load, convert with `.to(tl.float32)`, calculate. A store converts back to the type of its tensor.
+# load, convert with `.to(tl.float32)`, calculate. A store converts back to the type of its tensor;
+# one number is stored as a block is, `tl.store(address, number)`.
 # And subtract the mean *before* you square. The mean of the squares minus the square of the mean
 # loses digits: where $\mu$ is 100 deviations, the variance kept about 3 of float32's 7 digits in
 # most of 1,000 draws.
@@ -346,7 +353,8 @@ if ready(fused_layer_norm):
 # lost: a **race**. Atomic additions repair that, but they come in any order, and float32 sums in
 # another order may end in other digits, so two runs may differ. Here neither is needed. Each
 # program adds up its own rows in registers and writes its sums to a place of its own, one row in
-# `partial` for $dw$ and one for $db$. A second kernel, launched after the first, adds these up.
+# `partial` for $dw$ and one for $db$; their order is yours. A second kernel, launched after the
+# first, adds these up.
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -383,11 +391,12 @@ if ready(fused_layer_norm, fused_layer_norm_backward):
 # <!-- exercise: matmul -->
 #
 # **Why.** In a product of two $N \times N$ matrices each number is needed $N$ times. Read anew each
-# time, that is $2N^3$ loads. A program that computes a *tile* of $B \times B$ results uses each
-# number that it loads $B$ times, so $B$ times fewer are loaded (where $B$ divides $N$; ragged tiles
+# time, that is $2N^3$ loads. A program that computes a *tile* of $b \times b$ results uses each
+# number that it loads $b$ times, so $b$ times fewer are loaded (where $b$ divides $N$; ragged tiles
 # gain less). `tl.dot(a, b, input_precision="ieee")` multiplies two tiles. Compiled for an H100,
-# float16 goes to the tensor cores; float32 with "ieee" keeps all digits and does not. The compiler
-# wants an inner size, here STEP, of 16 or more; the interpreter takes any.
+# float16 goes to the tensor cores; float32 with "ieee" does not, and keeps all its digits. Sums are
+# float32. The compiler wants an inner size, here STEP, of 16 or more; the interpreter takes any.
+# You choose it in the launch.
 #
 # $$\begin{gathered}
 # O_{rc} = \sum_{k} A_{rk} B_{kc}, \\
@@ -455,11 +464,15 @@ if ready(matmul, block_for_budget):
 # the softmax, minus 1 at the target. So write the gradient at once, and never store the softmax:
 # two matrices of 4.2 GB are left of three, the logits and the gradient.
 #
+# With $m$ and $\ell$ of section 4, LSE is the logarithm of the sum of exponentials:
+#
 # $$\begin{gathered}
 # \text{LSE} = m + \ln \ell, \\
 # L = \text{LSE} - z_{\text{target}}, \\
 # \frac{\partial L}{\partial z_v} = e^{z_v - \text{LSE}} - [v = \text{target}]
 # \end{gathered}$$
+#
+# ($[v = \text{target}]$ is 1 for the target, 0 for other words.)
 #
 # | symbol | argument | shape |
 # |---|---|---|
@@ -506,8 +519,8 @@ if ready(vector_add, copy_strided, matmul, fused_cross_entropy):
 
 # %% [markdown]
 # Counting the pairs is the best that any table can do on this text. The table that your kernels
-# made in 26 steps lies between that and counting single letters. With other draws of letters it did
-# so in 38 of 40; the other two were a little worse than single letters.
+# made in 26 steps lies between that and counting single letters. Of 40 draws of letters 38 did
+# so; the other two were a little worse than single letters.
 
 # %% [markdown]
 # ## 9 · Experiment: what does one reading save?
@@ -641,7 +654,7 @@ print("\n".join(line if len(line) <= 78 else line[:77] + "…" for line in lines
 # - Give each place one writer. Shared sums: partial sums, then a second launch.
 # - Fusion reads a row once and writes it once. With a running maximum and sum rows of any length
 #   fit, but are read twice.
-# - Tiles of $B \times B$ divide a matrix product's loads by $B$, where $B$ divides its sizes.
+# - Tiles of $b \times b$ divide a matrix product's loads by $b$, where $b$ divides its sizes.
 #
 # **Sources.** Tillet, Kung and Cox 2019, [Triton](https://doi.org/10.1145/3315508.3329973);
 # Triton's [tutorials](https://triton-lang.org/main/getting-started/tutorials/); Milakov and

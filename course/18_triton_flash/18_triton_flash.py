@@ -77,7 +77,7 @@ display(widgets.program_tiles())
 #
 # **By hand.** One query, keys with scores 0 and $\ln 3$, values 8 and 4, in a tile of 16: weights
 # $\tfrac14$ and $\tfrac34$, output 5. If the 14 empty places count, the sum of exponentials is 18
-# instead of 4, and the output is $20 / 18 = 1.11$.
+# instead of 4 (no maximum subtracted), and the output is $20 / 18 = 1.11$.
 #
 # <details><summary>Predict first: 40 queries in blocks of 16. How many programs run, and how many
 # rows does the last one store?</summary>
@@ -199,6 +199,12 @@ def careless_flash(q, k, v, block_t=16, block_s=16):
 # %% [markdown]
 # **Get evidence first.** If all values are 1, each output must be 1, whatever the weights are.
 # Which lengths give something else, and why is it always less than 1?
+#
+# <details><summary>Why?</summary>
+#
+# Empty places have scores of 0, so they take a share of the weights; their values are zeros.
+#
+# </details>
 
 # %%
 for keys in (15, 16, 17, 31, 32, 33):
@@ -301,8 +307,8 @@ if ready(ragged_flash, flash_lse):
 # A program's queries stand at $p_0, p_0 + 1, \ldots$ next to each other. So all the keys that one
 # of them sees are in one range: from $p_0 - w$, rounded down to the beginning of a tile, to the
 # last one's place. Inside the first and the last tiles of that range the mask is still needed. Your
-# first blank sets `start` and `stop`, the ends of the loop. (You may also begin at $p_0 - w$
-# itself, where that is not negative: then tiles begin elsewhere, and no more are read.)
+# first blank sets the factor, and `start` and `stop`, the ends of the loop. (You may also begin at
+# $p_0 - w$ itself, where that is not negative: then tiles begin elsewhere, and no more are read.)
 #
 # **The trap.** Take $w = 5$ and tiles of 16. The first of 16 queries sees keys of the tile before,
 # so that tile is read. The last query sees nothing in it: all its scores are $-\infty$, its maximum
@@ -349,9 +355,9 @@ if ready(causal_flash):
 # **By hand.** $B = 2$, $H = 4$, $G = 2$: program $(0, 6)$ has batch entry 1 and query head 2; it
 # reads key head 1. Its output begins at number $6 \cdot T \cdot D$, its LSE at $6 \cdot T$.
 #
-# The blanks, in order: pointers moved to the head, and `q`; `stop`; a turn of the loop (that of
-# section 5, without a window) with its loads; the LSE; the launch: the grid, and what the kernel is
-# passed.
+# The blanks, in order: pointers moved to the head, and `q`; the factor and `stop`; a turn of the
+# loop (that of section 5, without a window) with its loads; the LSE; the launch: the grid, and what
+# the kernel is passed.
 
 # %% tags=["exercise"]
 from attend_solutions.triton_flash import grouped_flash
@@ -379,7 +385,9 @@ if ready(grouped_flash):
 #
 # **Why.** So far 16 × 16 would do. On an H100 the sides of a tile decide how many bytes move,
 # in which form the tensor cores are used, and whether the program fits at all. Choose for float16
-# heads of width 64 and 128. The compiler is the judge, and it needs no GPU.
+# heads of width 64 and 128. The compiler is the judge, and it needs no GPU: ask it by
+# `causal_for_h100(width, (block_t, block_s, warps, stages))`. Blocks are powers of two from 16 on,
+# warps powers of two up to 32.
 #
 # | what | width 64 | width 128 |
 # |---|---|---|
@@ -391,6 +399,7 @@ if ready(grouped_flash):
 # | programs that fit one processor at once | 2 | 1 |
 #
 # Bytes are `hbm_traffic(8192, 8192, D, block_t, block_s, causal=True)`; a MB is $10^6$ of them.
+# HGMMA is an H100's form of a product, in which four warps take 64 rows together.
 # A processor of an H100 has 65,536 registers and 233,472 bytes of shared memory, of which each
 # program costs 1,024 more. A warp has 32 threads, and a thread at most 255 registers.
 #
@@ -568,9 +577,9 @@ for seed in range(5):
 # processors have nothing to do. Chapter 20 splits the *keys* among programs and merges by LSE.
 #
 # **What the interpreter does not show.** It runs one program after the other, so a race looks
-# right; the tracer reports overlapping writes. It forgives small products that the compiler
-# refuses. It multiplies float32 as such; on an H100 `tl.dot`
-# rounds the factors to TF32.
+# right; the tracer reports overlapping writes. It forgives products with inner sizes below 16,
+# which the compiler refuses. It multiplies float32 as such; on an H100 `tl.dot` rounds the factors
+# to TF32.
 #
 # ## 11 · Recap
 #

@@ -119,8 +119,9 @@ if ready(flash_delta):
 # LSE and $\delta$ belong to columns now: `lse[None, :]`.
 #
 # **Which queries?** Under a causal mask query $t$ stands at the place $t + S - T$ and sees keys up
-# to there. The first query that sees key $s$ is $t = s - (S - T)$, or 0. So the loop *starts* late
-# and runs to the end. Inside the tiles that the diagonal cuts, hidden weights become 0.
+# to there. The first query that sees key $s$ is $t = s - (S - T)$, or 0. So the loop *starts* late,
+# there or where its tile begins, and runs to the end. Inside the tiles that the diagonal cuts,
+# hidden weights become 0.
 #
 # **What about places behind the end?** Such a query was loaded as zeros, its LSE too. So its weight
 # is $e^0 = 1$, and is multiplied by a $dO$ of 0. Such a key spoils only rows that are not stored.
@@ -129,10 +130,9 @@ if ready(flash_delta):
 # $\tfrac12, \tfrac12$; $\delta = 4$; $dO\,V^\top = (0, 8)$; $dX = (-2, 2)$. So $dV = (\tfrac12,
 # \tfrac12)$ and $dK = (-18, 18)$.
 #
-# Loads and stores are given. Bring the scale into $dK$ before it is stored: in the loop or, behind
-# the second blank's lines, after it (indented less). `CAUSAL` is known when the kernel is compiled,
-# so `if CAUSAL:` costs nothing. Cast the first factor of a product to the second one's type, as in
-# chapter 18.
+# Loads and stores are given. Bring the scale into $dK$ before it is stored: in the loop, or in a
+# line of your own after it. `CAUSAL` is known when the kernel is compiled, so `if CAUSAL:` costs
+# nothing. Cast the first factor of a product to the second one's type, as in chapter 18.
 
 # %% tags=["exercise"]
 from attend_solutions.triton_flash_backward import grad_keys_values
@@ -164,7 +164,7 @@ if ready(flash_delta, grad_keys_values):
 # some queries, as in the forward pass, and makes every tile of weights once more.
 #
 # The arguments are those of section 2; returned is dQ, $(H, T, D)$. You write the kernel but for
-# its first two lines, and the grid.
+# its first two lines, and the grid. Under a causal mask the loop begins at 0 and *ends* early.
 #
 # **The trap.** Now the rows are queries, and places behind the last *key* are in every row. Such a
 # key was loaded as zeros, so its score is 0 and its weight $e^{0 - \text{LSE}}$. It is multiplied
@@ -229,7 +229,8 @@ if ready(flash_delta, grad_keys_values, grad_queries):
 # **Two traps.** What comes into `backward` need not be contiguous: the gradient of `out.sum()`
 # is a single 1, expanded, and that of `out.mT` is transposed. Your kernels count on rows without
 # gaps, so use `.contiguous()`; the same holds for `q`, `k` and `v`. And its type is the output's,
-# float32, even where `q` is float16; a product wants one type.
+# float32, even where `q` is float16; a product wants one type. What you return may be float32:
+# autograd casts it.
 
 # %% tags=["exercise"]
 from attend_solutions.triton_flash_backward import flash_attention
@@ -251,9 +252,9 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
     print(f"after:  {yours.recite()!r}")
 
 # %% [markdown]
-# The bits agree here to a few millionths. That it recites says little: with no gradient through
-# attention at all, the rest of the model learns this as well. The bits say more, but need autograd
-# beside them; the next section does without.
+# The bits agree here to about a millionth. That it recites says little: with no gradient through
+# attention at all, the rest of the model learns this as well (at this rate). The bits say more, but
+# need autograd beside them; the next section does without.
 
 # %% [markdown]
 # ## 5 · Are these the gradients?
@@ -267,7 +268,8 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 # $$\sum g \circ u \;\approx\; \frac{L(x + \epsilon u) - L(x - \epsilon u)}{2 \epsilon} .$$
 #
 # One random direction for each of `q`, `k` and `v` takes six forward passes, whatever the size. An
-# error hides only where it is nearly at right angles to it, or smaller than the slope's rounding.
+# error hides only where it is nearly at right angles to it, or no larger than the slope's own
+# error: curvature and rounding.
 #
 # | argument | is | shape |
 # |---|---|---|
@@ -313,13 +315,13 @@ if ready(flash_delta, grad_keys_values, grad_queries, gradient_gaps):
         print(f"step 2^-{power:<2d}: gaps of q, k, v: {gaps(right, 2.0**-power)}")
     print(f"no delta:      {gaps(0 * right, 2.0**-7)}")
     row = torch.arange(20) != 3
-    print(f"one row's lost: {gaps(right * row, 2.0**-7)}")
+    print(f"one row's δ lost: {gaps(right * row, 2.0**-7)}")
     print(f"dQ 1 % larger: {gaps(right, 2.0**-7, 1.01)}")
 
 # %% [markdown]
-# From $2^{-2}$ on the gaps of $q$ and $k$ fall with the square of the step, until rounding takes
-# over: then they jump about, and grow in the mean as steps shrink. That of $v$ knows no curvature,
-# because the output is linear in the values.
+# From $2^{-2}$ on the gaps of $q$ and $k$ fall here with the square of the step, until rounding
+# takes over: then they jump about, and grow in the mean as steps shrink. That of $v$ knows no
+# curvature, because the output is linear in the values.
 
 # %% [markdown]
 # ## 6 · One pass, and a race
@@ -397,7 +399,7 @@ if ready(flash_delta, grad_queries):
 # %% [markdown]
 # The interpreter runs one program after the other. On a GPU two programs may load the same row
 # before either has stored it, and one share is lost. Repair it: loading, adding and storing must be
-# one step, for all programs.
+# one step, for all programs. In Triton that is `tl.atomic_add(pointers, values, mask=…)`.
 
 # %% tags=["exercise"]
 from attend_solutions.triton_flash_backward import one_pass
@@ -414,7 +416,7 @@ if ready(grad_keys_values, grad_queries, one_pass):
 # %% [markdown]
 # ## 7 · Experiment: the same twice?
 #
-# An atomic addition loses no share. But float32 sums of three terms or more depend on their
+# An atomic addition loses no share. But float32 sums of three terms or more can depend on their
 # order, and nobody promises one. The interpreter has a fixed one; `program_order` gives its
 # programs other numbers, so that they come in any order you like. (That is less than a GPU does:
 # there, programs also overlap.) Five draws of numbers, each with an order of its own. The control
@@ -464,11 +466,10 @@ if ready(flash_delta, grad_keys_values, grad_queries, one_pass):
 # %% [markdown]
 # One pass saves two of seven products, but not always traffic. With four tiles each way, $dQ$'s
 # zeros counted, it moves 9 % less in float32, 12 % under the causal mask; in float16 21 % more, 13
-# % under the mask. Here an addition in memory counts as a read and a write, in float32 always (the
-# program itself sends the addend alone). Where tiles are square and none is cut short, that is as
-# many numbers as the second pass reads of $K$ and $V$, which shrink with float16. So in float32
-# only what the second pass reads once is saved ($Q$, $dO$, LSE, $\delta$), whose share falls with
-# more tiles. Which is faster, only a clock can say.
+# % under the mask. It reads $Q$, $dO$, LSE and $\delta$ once less; but where the second pass reads
+# $K$ and $V$, it adds to $dQ$ in memory, in float32 always. (An addition counts as a read and a
+# write; the program itself sends the addend alone.) With more tiles the gain fades and the loss
+# grows, to 38 % without a mask at 16 tiles. Which is faster, only a clock can say.
 #
 # **On a GPU** the next cell compiles your kernels, runs each form ten times on the same numbers,
 # and counts how many different results come out:
@@ -485,10 +486,10 @@ if ready(grad_keys_values, grad_queries, one_pass):
             print(f"{row['length']:,} tokens, {row['way']}: {row['distinct']} results, {ms}")
 
 # %% [markdown]
-# **Is memory flat?** What a call keeps for its way back, and the largest tensor made on either way,
-# in bytes for each token of two heads (in the kernels: of all that they touch, arguments left out).
-# Beside yours: plain attention, and a simple rival, `checkpointed`, which keeps nothing
-# and computes plain attention again on the way back.
+# **Is memory flat?** What a call keeps for its way back and the largest tensor made on either way,
+# in bytes for each token of two heads, without `q`, `k` and `v` (in the kernels: of all that they
+# touch). Beside yours: plain attention, and a simple rival, `checkpointed`, which keeps nothing
+# more and computes plain attention again on the way back.
 
 # %%
 if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
@@ -501,9 +502,10 @@ if ready(flash_delta, grad_keys_values, grad_queries, flash_attention):
 
 # %% [markdown]
 # A token of two heads keeps 136 bytes with your function, whatever the length: 2 · 16 numbers of
-# output and 2 LSE. Plain attention keeps one number for each pair. `checkpointed` keeps nothing,
-# but its largest tensor has a number for each pair; in blocks of queries it would be flat, too.
-# (Sizes follow from shapes, not from seeds.)
+# output and 2 LSE (and copies of q, k and v where these are not contiguous). Plain attention keeps
+# one number for each pair. `checkpointed` keeps nothing, but its largest tensor has a number for
+# each pair; in blocks of queries it would be flat, too. (Sizes follow from shapes and strides, not
+# from seeds.)
 #
 # **What this does not show.** Time, where there is no GPU. How often sums differ there: our orders
 # were picked, a GPU's are not. Memory of the allocator, which rounds sizes up. A third form:
@@ -545,16 +547,16 @@ if ready(grad_keys_values):
 #
 # **Queries without keys.** With $T > S$ and a causal mask, the first queries see nothing. Chapter
 # 18's kernel makes their rows an average of hidden values and empty places (zeros), or NaN;
-# gradients here are those of zeros. With larger tiles of queries backwards than forwards, $dQ$ and
-# $dK$ may be NaN.
+# gradients here are as if these rows were zeros. With larger tiles of queries backwards than
+# forwards, $dQ$ and $dK$ may be NaN.
 #
-# **Heads of other widths, dropout.** Widths other than powers of two need a mask along $d$, or
-# zeros up to the next one. Dropout needs the same random numbers both ways.
+# **Heads of other widths, dropout.** Widths other than powers of two need a mask along $d$, zeros
+# up to the next one, or a sum of several products. Dropout needs the same random numbers both ways.
 #
 # **What the interpreter does not show.** Section 6's race looks right in it; the tracer found it,
 # as it keeps a record of who stored where. It sees nothing of races *within* a program.
-# Nor does it round as a GPU does: there `tl.dot` takes float32 to tf32, unless
-# `input_precision="ieee"` is given.
+# Nor does it round as a GPU does: on NVIDIA's tensor cores `tl.dot` takes float32 to tf32, unless
+# `input_precision` says otherwise.
 #
 # ## 10 · Recap
 #

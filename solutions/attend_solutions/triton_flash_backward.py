@@ -37,14 +37,9 @@ from attend_solutions.triton_flash import causal_kernel, lse_kernel
 
 
 def forward_heads(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    causal: bool = False,
-    scale: float | None = None,
-    block_t: int = 64,
-    block_s: int = 64,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False,
+    scale: float | None = None, block_t: int = 64, block_s: int = 64,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Attention of each head by chapter 18's kernels, with any scale; 1/√D where there is none.
 
     Shapes:
@@ -141,17 +136,10 @@ def keys_kernel(
 
 
 def grad_keys_values(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    d_out: torch.Tensor,
-    lse: torch.Tensor,
-    delta: torch.Tensor,
-    causal: bool = False,
-    scale: float | None = None,
-    block_t: int = 64,
-    block_s: int = 64,
-) -> tuple[torch.Tensor, torch.Tensor]:
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, d_out: torch.Tensor,
+    lse: torch.Tensor, delta: torch.Tensor, causal: bool = False,
+    scale: float | None = None, block_t: int = 64, block_s: int = 64,
+) -> tuple[torch.Tensor, torch.Tensor]:  # fmt: skip
     """Give the gradients of keys and values, a program for each tile of keys.
 
     Shapes:
@@ -206,17 +194,10 @@ def queries_kernel(
 
 
 def grad_queries(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    d_out: torch.Tensor,
-    lse: torch.Tensor,
-    delta: torch.Tensor,
-    causal: bool = False,
-    scale: float | None = None,
-    block_t: int = 64,
-    block_s: int = 64,
-) -> torch.Tensor:
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, d_out: torch.Tensor,
+    lse: torch.Tensor, delta: torch.Tensor, causal: bool = False,
+    scale: float | None = None, block_t: int = 64, block_s: int = 64,
+) -> torch.Tensor:  # fmt: skip
     """Give the gradient of queries, a program for each tile of queries.
 
     Shapes:
@@ -238,12 +219,9 @@ def grad_queries(
 
 
 def flash_attention(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    causal: bool = False,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = False,
     scale: float | None = None,
-) -> torch.Tensor:
+) -> torch.Tensor:  # fmt: skip
     """Attention whose gradient is made by the kernels above.
 
     Shapes:
@@ -277,16 +255,11 @@ def flash_attention(
 
 
 def gradient_gaps(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    d_out: torch.Tensor,
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, d_out: torch.Tensor,
     gradients: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     directions: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
-    causal: bool = False,
-    scale: float | None = None,
-    step: float = 2**-5,
-) -> tuple[float, float, float]:
+    causal: bool = False, scale: float | None = None, step: float = 2**-5,
+) -> tuple[float, float, float]:  # fmt: skip
     """How far the gradients of q, k and v are from slopes along one direction each.
 
     The loss is the sum of ``d_out`` times the output of ``forward_heads``.
@@ -351,17 +324,10 @@ def one_pass_kernel(
 
 
 def one_pass(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    d_out: torch.Tensor,
-    lse: torch.Tensor,
-    delta: torch.Tensor,
-    causal: bool = False,
-    scale: float | None = None,
-    block_t: int = 64,
-    block_s: int = 64,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, d_out: torch.Tensor,
+    lse: torch.Tensor, delta: torch.Tensor, causal: bool = False,
+    scale: float | None = None, block_t: int = 64, block_s: int = 64,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """Give all three gradients in one launch, a program for each tile of keys.
 
     Shapes:

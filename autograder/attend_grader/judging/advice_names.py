@@ -88,7 +88,7 @@ def about_names(error: CallError) -> str:
     if error.type == "NotImplementedError" and error.own:
         return "write this part; or delete this line, if your code stands beside it."
     if error.type == "NotImplementedError" and error.lines:
-        return f"{error.lines[-1][0]} is not written yet: do that exercise first."
+        return f"{error.lines[-1][0]} is not written yet: that comes first."
     if error.type == "SystemExit":
         return "a function should return, not end Python: remove the call to exit."
     if error.type == "RecursionError":

@@ -42,7 +42,10 @@ def about_torch(error: CallError, line: str) -> str:
     if "Dimension out of range" in text:
         return "count axes from the end (-1 is the last): inputs may have any number of axes."
     if "same dtype" in text or ("expected scalar type" in text and "found" in text):
-        return "two tensors of different dtype meet here: make yours with `dtype=x.dtype`."
+        return (
+            "two tensors of different dtype meet here: convert one, as in `a.to(b.dtype)`, or make "
+            "yours with `dtype=x.dtype`."
+        )
     if "leaf Variable" in text and "in-place operation" in text:
         return (
             "an operation that ends in `_`, or one such as `+=`, changes an argument or a "

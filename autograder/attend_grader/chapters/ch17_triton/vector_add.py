@@ -150,8 +150,8 @@ EXERCISE = Exercise(
     contract=Contract(
         arguments_unchanged=True,
         says=(
-            f"Lengths up to {LONG:,}. Blocks are of `block` numbers, any power of two; there are "
-            "up to 75.",
+            f"Lengths up to {LONG:,}. Blocks are of `block` numbers, any power of two; at most 75 "
+            "are needed.",
         ),
     ),
     properties=kernel_properties(

@@ -144,9 +144,6 @@ ALTERNATIVES = as_edits(
              "dv = tl.dot(weights.to(d_out.dtype), d_out, dv)"),
             (D_SCORES, "d_scores = weights * (d_weights - delta[None, :]) * scale"),
             ("    dk *= scale\n", ""),
-            ("        if CAUSAL:\n            weights = tl.where",
-             "        if CAUSAL:\n            weights = weights + 0.0\n"
-             "            weights = tl.where"),
         ),
     },
 )  # fmt: skip

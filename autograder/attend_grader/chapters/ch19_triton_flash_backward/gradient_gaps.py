@@ -33,8 +33,6 @@ GAP = Tolerance(
     "1e-3",
     absolute=5e-3,
 )
-
-
 LEAST_ROUNDING = 1e-5
 """At a step of 2^-18: float32 outputs leave at least 3e-3 (60 draws), float64 ones 1e-7."""
 
@@ -60,13 +58,9 @@ def _slopes(
 
 
 def _case(
-    rng: np.random.Generator,
-    size: Size,
-    step: float,
-    wrong: str = "",
-    long: int = 1,
+    rng: np.random.Generator, size: Size, step: float, wrong: str = "", long: int = 1,
     one: bool = False,
-) -> Case:
+) -> Case:  # fmt: skip
     """A call and its gaps; gradients named in ``wrong`` are spoiled, directions are ``long``.
 
     With ``one`` q, k and v are one tensor.
@@ -285,7 +279,7 @@ EXERCISE = Exercise(
     contract=Contract(
         says=(
             "Arguments stay as they were.",
-            "Any step from 2⁻¹¹ on.", "The loss comes from kernels, by way of `forward_heads`.",
+            "Any step of 2⁻¹¹ or more.", "The loss comes from kernels, by way of `forward_heads`.",
         ),
     ),
     properties=(

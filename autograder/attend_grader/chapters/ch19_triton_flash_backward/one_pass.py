@@ -133,7 +133,7 @@ EXERCISE = Exercise(
     reference=answers.one_pass,
     contract=Contract(
         arguments_unchanged=True,
-        says=(*SAYS, "One launch makes all three; torch only makes the memory."),
+        says=(*SAYS, "One launch makes all three; torch only makes memory, empty or zeros."),
     ),
     properties=_properties(),
     draws=drawn(RESULTS),

@@ -48,7 +48,6 @@ GRADIENT = Tolerance(
     absolute=1e-5,
 )
 HALF = Tolerance("float16", 2e-3, "float16 rounds weights at 5e-4; sums are exact beside that")
-EVERY = ("q", "k", "v", "d_out", "lse", "delta")
 
 
 class Size(NamedTuple):
@@ -72,13 +71,9 @@ class Size(NamedTuple):
 
 
 def pieces(
-    q: torch.Tensor,
-    k: torch.Tensor,
-    v: torch.Tensor,
-    d_out: torch.Tensor,
-    causal: bool = False,
-    scale: float | None = None,
-) -> dict[str, torch.Tensor]:
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, d_out: torch.Tensor,
+    causal: bool = False, scale: float | None = None,
+) -> dict[str, torch.Tensor]:  # fmt: skip
     """All that the forward and the backward pass make, in float64, rounded at the end."""
     leaves = [x.double().requires_grad_() for x in (q, k, v)]
     scores = leaves[0] @ leaves[1].mT * (q.shape[-1] ** -0.5 if scale is None else scale)
@@ -100,7 +95,7 @@ def usual(rng: np.random.Generator, size: Size) -> list[torch.Tensor]:
 
 
 def call_of(inputs: Sequence[torch.Tensor], size: Size, results: tuple[str, ...]) -> Case:
-    """A call of a function that takes ``EVERY`` and the options, with what is right."""
+    """A call of a function that takes q, k, v, d_out, lse, delta and options; what is right."""
     q, k, v, d_out = inputs
     made = pieces(q, k, v, d_out, size.causal, size.scale)
     args = (q, k, v, d_out, made["lse"], made["delta"], *size[4:])
@@ -182,7 +177,7 @@ def traffic(call: Call, *, of: str, atomic: bool = False) -> int:
     """Bytes of one launch in float32, tile by tile.
 
     Args:
-        call: of a function that takes ``EVERY`` and the options.
+        call: as ``call_of`` makes it.
         of: whose tiles a program owns, "keys" or "queries".
         atomic: each pair of tiles also adds to dQ: reads and writes its rows.
     """
@@ -234,11 +229,7 @@ DRAWN = (
 
 def drawn(results: tuple[str, ...]) -> Callable[[np.random.Generator], list[Call]]:
     """Draws: more keys, more queries, with a scale of its own and without; causal."""
-
-    def make(rng: np.random.Generator) -> list[Call]:
-        return [call for _, call, _ in cases(DRAWN, results)(rng)]
-
-    return make
+    return lambda rng: [call for _, call, _ in cases(DRAWN, results)(rng)]
 
 
 def _programs(call: Call, *, of: str) -> int:
@@ -298,5 +289,5 @@ SAYS = (
     "Arrays without gaps, float32 or float16; sums and results are float32.",
     "Each tile of each head has its program; none reads a tile that holds no visible pair, or one "
     "twice.",
-    "With float16 and tiles of 64 × 64 it compiles for an H100 without spilling registers.",
+    "With float16, D = 64 and tiles of 64 × 64 it compiles for an H100 without spilling registers.",
 )
