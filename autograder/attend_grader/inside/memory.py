@@ -68,11 +68,6 @@ class Buffer:
         self.reader = np.full(len(self.owned), NOBODY, np.int32)
         self.again = np.zeros(len(self.owned), bool)
 
-    @property
-    def pattern(self) -> int:
-        """The bits of an element that nobody has written."""
-        return _PATTERNS[self.itemsize]
-
     def place(self, element: int) -> list[int]:
         """The index of a storage element in the tensor (for non-overlapping strides)."""
         rest, index = element - self.offset, {}
@@ -179,9 +174,9 @@ def pieces(addresses: np.ndarray, size: int) -> int:
     return len(np.unique(places))
 
 
-def unwritten(values: np.ndarray, pattern: int) -> np.ndarray:
+def unwritten(values: np.ndarray) -> np.ndarray:
     """Which numbers are still the pattern of fresh memory."""
-    return values.view(f"u{values.itemsize}") == pattern
+    return values.view(f"u{values.itemsize}") == _PATTERNS[values.itemsize]
 
 
 _MAKERS: Sequence[tuple[Any, str]] = (

@@ -187,7 +187,7 @@ def quick_load(slow: Callable[..., Any]) -> Callable[..., Any]:
         form, number = forms[key]
         if mask is None:
             return filled(form, self.builder.create_load(ptr.handle, *how))
-        if number:
+        if number and other is not None:
             data = np.empty(ptr.handle.data.shape, number)
             data[...] = other.handle.data
             lost = TensorHandle(data, form.dtype)

@@ -186,23 +186,23 @@ class Tracer:
     def loaded(self, pointers: np.ndarray, allowed: np.ndarray, values: np.ndarray) -> None:
         """Look at what a load brought: has somebody written it?"""
         numbers = np.ascontiguousarray(values).reshape(-1)
-        fresh = [buffer for buffer in self._arena.buffers if buffer.fresh]
-        if not any(np.count_nonzero(unwritten(numbers, buffer.pattern)) for buffer in fresh):
+        sizes = {buffer.itemsize for buffer in self._arena.buffers if buffer.fresh}
+        if numbers.itemsize not in sizes or not unwritten(numbers).any():
             return
         flat = np.asarray(pointers).reshape(-1).astype(np.int64)
         live = np.flatnonzero(np.asarray(allowed).reshape(-1))
         for buffer, near, elements in self._arena.split(flat[live]):
             if not buffer.fresh or numbers.itemsize != buffer.itemsize:
                 continue
-            empty = unwritten(numbers[live[near]], buffer.pattern)
+            empty = unwritten(numbers[live[near]])
             empty &= buffer.writer[elements] == NOBODY
             if empty.any():
                 self._say("unwritten read", buffer, elements[empty])
 
     def _touch(self, buffer: Buffer, elements: np.ndarray, *, store: bool, atomic: bool) -> None:
         me, others = self._number, np.False_
-        writer = buffer.writer[elements] if buffer.stored else NOBODY
-        reader = buffer.reader[elements] if buffer.loaded else NOBODY
+        writer: Any = buffer.writer[elements] if buffer.stored else NOBODY
+        reader: Any = buffer.reader[elements] if buffer.loaded else NOBODY
         if buffer.stored:
             others = (writer != NOBODY) & (writer != me)
             if atomic:
