@@ -14,6 +14,7 @@ import torch
 
 pytest.importorskip("attend_solutions.interpreted")
 from attend_grader import chapters, grade
+from attend_grader.checks.slips import Slip
 from attend_grader.checks.subject import local
 from attend_grader.inside import tracer, watching
 from attend_grader.inside.kernels import (
@@ -239,6 +240,14 @@ def test_a_slip_that_loses_more_is_not_named(define: Any) -> None:
     lost = [finding.property for finding in report.findings if not finding.passed]
     assert lost == ["the kernel reads any view where it lies, and the result is contiguous"]
     assert report.diagnosis is None, "a mask that is missing would show in memory, too"
+
+
+def test_where_asking_for_gradients_raises_values_are_not_called_right_alone() -> None:
+    exercise = chapters.exercise("19_triton_flash_backward/flash_attention")
+    order = (("return dq, dk, dv", "return dk, dv, dq"),)
+    report = grade(Slip("", order, "").applied(exercise.reference), exercise.id, 1)
+    assert "invalid gradient" in str(report)
+    assert str(report.symptom).endswith("calls tried; gradients are not, as marked below.")
 
 
 PLANTED = {

@@ -274,8 +274,8 @@ if ready(padded_softmax):
 # \ln 3$ and $\ell' = 1 \cdot \tfrac13 + 1 = \tfrac43$. Weights: $\tfrac13 / \tfrac43 = \tfrac14$
 # and $1 / \tfrac43 = \tfrac34$.
 #
-# Loops are Python's: `for first in range(0, columns, BLOCK):`. A variable that changes in one keeps
-# its type and shape from one round to the next.
+# Loops are Python's: `for first in range(0, columns, BLOCK):`. A variable that changes in one must
+# keep its type and shape from round to round, or the compiler refuses it.
 
 # %% tags=["exercise"]
 from attend_solutions.triton import long_softmax

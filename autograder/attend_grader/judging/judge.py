@@ -112,9 +112,13 @@ def _values_are_wrong(exercise: Exercise, findings: Sequence[Finding]) -> bool:
 
 
 def _gradients_only(findings: Sequence[Finding]) -> bool:
-    """Whether all that is told of failed checks is about gradients."""
-    told = [f.message for f in findings if not f.passed and f.message not in (AGAIN, NOT_YET)]
-    return bool(told) and all(OF_GRADIENTS.search(message) for message in told)
+    """Whether all that failed is about gradients, or happened where they were asked for."""
+    told = [f for f in findings if not f.passed and f.message not in (AGAIN, NOT_YET)]
+    return bool(told) and all(
+        OF_GRADIENTS.search(f.message)
+        or (f.reason.startswith("raises ") and "gradient" in f.property)
+        for f in told
+    )
 
 
 def _symptom(subject: Subject, exercise: Exercise, findings: Sequence[Finding]) -> str | None:

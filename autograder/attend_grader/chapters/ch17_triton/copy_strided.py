@@ -154,14 +154,14 @@ SLIPS = (
         "only rows are masked",
         ("(row < rows) & (column < columns)", "(row < rows) & (column >= 0)"),
         "Columns past the end are not masked out: a tile that reaches past the right edge goes on "
-        "into the next row or, from the last row, past the end. Combine both masks by `&`: `and` "
-        "keeps the second one alone.",
+        "into the next row or, from the last row, past the end. Combine both masks by `&`: in the "
+        "interpreter `and` keeps the second one alone.",
     ),
     Slip(
         "only columns are masked",
         ("(row < rows) & (column < columns)", "(row >= 0) & (column < columns)"),
-        "Rows past the end are not masked out. Combine both masks by `&`: `and` keeps the second "
-        "one alone.",
+        "Rows past the end are not masked out. Combine both masks by `&`: in the interpreter "
+        "`and` keeps the second one alone.",
     ),
     Slip(
         "the mask does not ask for row and column",

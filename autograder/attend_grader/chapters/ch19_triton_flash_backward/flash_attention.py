@@ -267,7 +267,7 @@ EXERCISE = Exercise(
         _gradients("causal gradients", CAUSAL),
         _gradients("gradients with any scale", SCALED),
         Property("views, of arguments and of the gradient", 1, _views),
-        Property("float16", 1, _half),
+        Property("gradients of float16 arguments", 1, _half),
         Property("one argument alone asks for its gradient", 1, _one_only),
     ),
     draws=draws,
