@@ -579,7 +579,7 @@ for seed in range(5):
 #
 # **What the interpreter does not show.** It runs one program after the other, so a race looks
 # right; the tracer reports overlapping writes. It forgives products with inner sizes below 16,
-# which the compiler refuses. It multiplies float32 as such; on an H100 `tl.dot` takes the factors as
+# which the compiler refuses. It multiplies float32 as such; on an H100 `tl.dot` takes factors as
 # TF32, with 10 of 23 binary digits.
 #
 # ## 11 · Recap
