@@ -136,9 +136,9 @@ def _one_only(subject: Subject, probe: Probe) -> None:
         inputs = usual(probe.rng, size)
         _pull(subject, probe, size, inputs, wrt=(place,))
         args = tuple(inputs[:3])
-        forwards = alone.run(args, trace="events").trace
-        both = alone.gradients(args, wrt=(place,), cotangents=inputs[3:], trace="events").trace
-        if len(both) <= len(forwards):
+        forwards = alone.run(args, trace="events")
+        both = alone.gradients(args, wrt=(place,), cotangents=inputs[3:], trace="events")
+        if both.error is None and len(both.trace) <= len(forwards.trace):
             text = f"no kernel is launched on the way back where {'qkv'[place]} alone asks."
             raise Miss(text, topic="no kernel back").on(probe.given(args, {}), size.why())
 
